@@ -1,0 +1,54 @@
+"""The contract of a method: what spt asks of methods/*.py."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from spt.teacher_student import TeacherStudentWrapper
+from spt.types import Batch, Progress, StepOutput
+
+
+class Method(nn.Module, ABC):
+    """A self-supervised method: how views become a loss.
+
+    A method owns its networks and losses; it knows no trainer, optimizer, config or label. The class attributes below are
+    facts that the rules read without importing torch, so they must be literals.
+
+    Attributes:
+        has_teacher: the wrapper keeps an averaged copy of the student.
+        needs_tokens: the backbone must give tokens and take `keep`.
+        needs_masks: `Batch.masks` must be there.
+        needs_local_views: the step uses `Batch.local_views` when there are any.
+        contrasts_batch: negatives come from the batch, so a smaller batch (or micro-batch) changes the loss.
+        drops_gradients: freezes layers by dropping their gradient (`drop_gradients` does something).
+    """
+
+    has_teacher: ClassVar[bool] = False
+    needs_tokens: ClassVar[bool] = False
+    needs_masks: ClassVar[bool] = False
+    needs_local_views: ClassVar[bool] = False
+    contrasts_batch: ClassVar[bool] = False
+    drops_gradients: ClassVar[bool] = False
+
+    networks: TeacherStudentWrapper
+
+    @abstractmethod
+    def step(self, batch: Batch, progress: Progress) -> StepOutput:
+        """Loss of one (micro-)batch. Gradients reach the student and predictors, nothing else."""
+
+    @abstractmethod
+    def embed(self, images: Tensor) -> Tensor:
+        """Embeddings [B, D] of normalised images [B, 3, S, S], from the network and layer that the authors evaluate.
+
+        The caller chooses eval mode and switches gradients off.
+        """
+
+    def drop_gradients(self, progress: Progress) -> None:  # noqa: B027 - most methods freeze nothing
+        """Sets to None the gradients of layers that are frozen at this step. Called after clipping, before the optimizer."""
+
+    def finish_step(self, progress: Progress) -> None:
+        """Moves what follows the student: called once per optimizer step, after it, before any checkpoint."""
+        self.networks.update(progress)
