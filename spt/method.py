@@ -24,6 +24,7 @@ class Method(nn.Module, ABC):
         needs_local_views: the step uses `Batch.local_views` when there are any.
         contrasts_batch: negatives come from the batch, so a smaller batch (or micro-batch) changes the loss.
         drops_gradients: freezes layers by dropping their gradient (`drop_gradients` does something).
+        has_batch_norm: heads or predictors hold BatchNorm, whatever the backbone.
     """
 
     has_teacher: ClassVar[bool] = False
@@ -32,6 +33,7 @@ class Method(nn.Module, ABC):
     needs_local_views: ClassVar[bool] = False
     contrasts_batch: ClassVar[bool] = False
     drops_gradients: ClassVar[bool] = False
+    has_batch_norm: ClassVar[bool] = False
 
     networks: TeacherStudentWrapper
 

@@ -1,0 +1,44 @@
+"""Position embeddings: fixed sine-cosine, and learned ones resampled to another grid."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# N = rows x columns of patches, D embedding
+
+
+def sincos_positions(dim: int, rows: int, columns: int) -> Tensor:
+    """Two-dimensional sine-cosine position embeddings, [rows x columns, dim], float32, in raster order.
+
+    The first half of the channels encodes the column, the second half the row; each half is sines, then cosines, at the
+    frequencies 10000^(-i / (dim / 4)).
+
+    Raises:
+        ValueError: `dim` is not divisible by four.
+
+    Paper: MAE and I-JEPA (src/models/vision_transformer.py); arXiv 1706.03762, section 3.5, once per axis.
+    """
+    if dim % 4:
+        raise ValueError(f"embed_dim={dim} cannot hold sines and cosines of two axes; use a multiple of 4, or positions=learned.")
+    frequencies = 10000.0 ** (-torch.arange(dim // 4, dtype=torch.float64) / (dim // 4))
+    row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+    halves = []
+    for axis in (column, row):
+        angles = axis.flatten().double()[:, None] * frequencies  # [N, dim / 4]
+        halves += [angles.sin(), angles.cos()]
+    return torch.cat(halves, dim=1).float()
+
+
+def resample_positions(positions: Tensor, old: tuple[int, int], new: tuple[int, int]) -> Tensor:
+    """Position embeddings [1, N_old, D] of a grid (rows, columns), resampled bicubically to another: [1, N_new, D].
+
+    The same grid comes back unchanged. DINO adds .1 to the new size before it scales (vision_transformer.py:182), against a
+    rounding fault of old torch; here the size is given as it is.
+    """
+    if old == new:
+        return positions
+    grid = positions.unflatten(1, old).permute(0, 3, 1, 2)  # [1, D, rows, columns]
+    grid = F.interpolate(grid.float(), size=new, mode="bicubic", align_corners=False).to(positions.dtype)
+    return grid.flatten(2).transpose(1, 2)

@@ -1,0 +1,63 @@
+"""Any model of timm as a backbone."""
+
+from __future__ import annotations
+
+import timm
+from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
+from torch import Tensor, nn
+
+from spt.backbones.vit import TokenTransformer
+from spt.config.errors import ConfigError
+from spt.types import Features
+
+
+class PooledBackbone(nn.Module):
+    """A timm model that gives one vector an image and no tokens.
+
+    Attributes:
+        network: the timm model, without classifier.
+        embed_dim: D.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.embed_dim: int = network.num_features
+
+    def forward(self, images: Tensor) -> Features:
+        """Embeddings [B, D] of images [B, 3, H, W]; no tokens."""
+        return Features(self.network(images), None)
+
+
+def timm_backbone(
+    *, name: str, pretrained: bool, drop_path: float, options: dict[str, object]
+) -> TokenTransformer | PooledBackbone:
+    """A backbone from a timm name.
+
+    Args:
+        name: as `timm.list_models()` has it.
+        pretrained: True starts from timm's weights, downloaded once.
+        drop_path: rate of stochastic depth at the last block; the teacher has none.
+        options: further arguments of the timm model, such as img_size.
+
+    Returns:
+        Plain ViTs give embeddings and tokens and take crops of any size; all other models give embeddings only, of the sizes
+        that the model takes.
+
+    Raises:
+        ConfigError: timm has no such model, or the model does not take an option.
+    """
+    if not timm.is_model(name):
+        close = timm.list_models(f"*{name.split('_')[0].split('.')[0]}*")[:5]
+        raise ConfigError(
+            f"backbone.name={name} is not a model of timm {timm.__version__}; "
+            f"{'close ones: ' + ', '.join(close) if close else 'see timm.list_models()'}. Type backbone.name=<one of them>."
+        )
+    try:
+        network = timm.create_model(name, pretrained=pretrained, num_classes=0, drop_path_rate=drop_path, **options)
+    except TypeError as error:
+        raise ConfigError(
+            f"backbone.name={name} does not take an argument it was given: {error}. "
+            f"Remove it from backbone.options, or choose another model."
+        ) from error
+    return TokenTransformer(network) if type(network) is TimmVisionTransformer else PooledBackbone(network)

@@ -1,0 +1,122 @@
+"""Vision transformers of timm that give embeddings and tokens, take crops of any size, and compute kept tokens only."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
+from torch import Tensor, nn
+
+from spt.backbones.positions import resample_positions, sincos_positions
+from spt.types import Features
+
+# B images, N patches, D embedding
+
+
+class TokenTransformer(nn.Module):
+    """A timm VisionTransformer behind spt's protocols of embeddings and tokens.
+
+    Attributes:
+        network: the timm model; its state dict is what timm loads.
+        embed_dim: D.
+        patch_size: pixels; every crop's sides must be multiples of it.
+        num_heads: attention heads of a block.
+    """
+
+    gives_tokens: ClassVar[bool] = True
+    has_batch_norm: ClassVar[bool] = False
+
+    def __init__(self, network: TimmVisionTransformer) -> None:
+        super().__init__()
+        self.network = network
+        self.network.patch_embed.strict_img_size = False  # crops of any size; the positions are resampled below
+        self.embed_dim: int = network.embed_dim
+        self.patch_size: int = network.patch_embed.patch_size[0]
+        self.num_heads: int = network.blocks[0].attn.num_heads
+        self.reference_grid: tuple[int, int] = network.patch_embed.grid_size
+
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Features:
+        """Features after the final norm.
+
+        Args:
+            images: [B, 3, H, W]; H and W multiples of patch_size.
+            keep: [B, N_keep], int64, patches in raster order that are computed; all without it. Dropped patches cost nothing.
+
+        Returns:
+            embeddings [B, D], the class token or, without one, the mean of the computed patches; tokens [B, N or N_keep, D].
+        """
+        network = self.network
+        patches = network.patch_embed(images).reshape(len(images), -1, self.embed_dim)  # [B, N, D]
+        prefix_positions, patch_positions = self._positions(images.shape[-2:])
+        patches = patches + patch_positions
+        if keep is not None:
+            patches = patches.gather(1, keep[..., None].expand(-1, -1, self.embed_dim))  # [B, N_keep, D]
+        prefix = [token for token in (network.cls_token, network.reg_token) if token is not None]
+        num_prefix = network.num_prefix_tokens
+        if prefix:
+            patches = torch.cat([(torch.cat(prefix, 1) + prefix_positions).expand(len(images), -1, -1), patches], dim=1)
+        tokens = network.norm(network.blocks(network.norm_pre(network.pos_drop(patches))))
+        if not num_prefix:
+            return Features(tokens.mean(1), tokens)
+        embeddings = tokens[:, 0].clone() if network.has_class_token else tokens[:, num_prefix:].mean(1)
+        return Features(embeddings, tokens[:, num_prefix:].contiguous())
+
+    def _positions(self, size: tuple[int, int]) -> tuple[Tensor | float, Tensor | float]:
+        """Position embeddings of the prefix tokens and of the patches of an image of `size` pixels."""
+        positions = self.network.pos_embed
+        if positions is None:
+            return 0.0, 0.0
+        num_prefix = 0 if self.network.no_embed_class else self.network.num_prefix_tokens
+        grid = (size[0] // self.patch_size, size[1] // self.patch_size)
+        patches = resample_positions(positions[:, num_prefix:], self.reference_grid, grid)
+        return (positions[:, :num_prefix] if num_prefix else 0.0), patches
+
+
+class VisionTransformer(TokenTransformer):
+    """A plain pre-norm ViT (arXiv 2010.11929), initialised as DINO's and I-JEPA's codes initialise theirs.
+
+    Args:
+        image_size: pixels of the grid that position embeddings are made for; other sizes resample them.
+        patch_size: pixels.
+        embed_dim: D.
+        depth: number of blocks.
+        num_heads: heads of each block; divides embed_dim.
+        mlp_ratio: hidden width of the MLPs over D.
+        class_token: True: embeddings are the class token (DINO); False: the mean of the patches (I-JEPA).
+        positions: "learned", or "sincos": fixed two-dimensional sines and cosines.
+        patch_embed_init: "default": torch's initialisation of the patch convolution (DINO); "truncated_normal": std .02 (I-JEPA).
+        drop_path: rate at the last block, growing linearly from 0 at the first; the teacher has none.
+    """
+
+    def __init__(
+        self, *, image_size: int, patch_size: int, embed_dim: int, depth: int, num_heads: int, mlp_ratio: float,
+        class_token: bool, positions: Literal["learned", "sincos"],
+        patch_embed_init: Literal["default", "truncated_normal"], drop_path: float,
+    ) -> None:  # fmt: skip
+        network = TimmVisionTransformer(
+            img_size=image_size, patch_size=patch_size, embed_dim=embed_dim, depth=depth, num_heads=num_heads,
+            mlp_ratio=mlp_ratio, class_token=class_token, global_pool="token" if class_token else "avg", fc_norm=False,
+            num_classes=0, drop_path_rate=drop_path,
+        )  # fmt: skip
+        super().__init__(network)
+        _initialise(network)
+        if patch_embed_init == "truncated_normal":
+            nn.init.trunc_normal_(network.patch_embed.proj.weight, std=0.02)
+            nn.init.zeros_(network.patch_embed.proj.bias)
+        if positions == "sincos":
+            fixed = sincos_positions(embed_dim, *self.reference_grid)
+            prefix = torch.zeros(network.num_prefix_tokens, embed_dim)
+            network.pos_embed = nn.Parameter(torch.cat([prefix, fixed])[None], requires_grad=False)
+
+
+def _initialise(network: TimmVisionTransformer) -> None:
+    """Truncated normal of std .02 for every Linear, the class token and learned positions; biases 0, norms 1 and 0."""
+    for module in network.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.trunc_normal_(module.weight, std=0.02)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+    nn.init.trunc_normal_(network.pos_embed, std=0.02)
+    if network.cls_token is not None:
+        nn.init.trunc_normal_(network.cls_token, std=0.02)

@@ -1,0 +1,120 @@
+"""The one LightningModule: it trains any Method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from lightning import LightningModule
+from lightning.pytorch.plugins import MixedPrecision
+from torch import Tensor
+from torch.optim import Optimizer
+
+from spt.finite import NonFiniteLoss, first_bad_tensor
+from spt.method import Method
+from spt.optim.recipe import OptimizerRecipe
+from spt.types import Batch, Masks, Progress, Sample
+from spt.views.views import Views
+
+# B images per device, D embedding
+
+
+class SSLModule(LightningModule):
+    """Trains a method, one optimizer step at a time, in this order.
+
+    schedules(k), views, teacher forward, student forward, loss, backward, clip, drop frozen gradients, optimizer step, then the
+    method's `finish_step` (teacher, center) with k, before any callback or checkpoint sees the weights.
+
+    Args:
+        method: holds every network.
+        views: sample to augmented views, on the device.
+        masks: sample and progress to token positions, for methods that need them.
+        recipe: optimizer, schedules, groups and clipping.
+
+    Attributes:
+        last_batch: views and masks of the latest micro-batch.
+        metrics_at_start: metrics of the untrained network, filled before the first step.
+    """
+
+    def __init__(
+        self, method: Method, *, views: Views, masks: Callable[[Sample, Progress], Masks] | None, recipe: OptimizerRecipe
+    ) -> None:
+        super().__init__()
+        self.method = method
+        self.views = views
+        self.masks = masks
+        self.recipe = recipe
+        self.last_batch: Batch | None = None
+        self.metrics_at_start: dict[str, float] = {}
+        self._loss: Tensor | None = None
+
+    @property
+    def progress(self) -> Progress:
+        """Where training is: the optimizer step about to be taken, of how many."""
+        steps_per_epoch = int(self.trainer.num_training_batches) // self.trainer.accumulate_grad_batches
+        return Progress(self.trainer.global_step, int(self.trainer.estimated_stepping_batches), steps_per_epoch)
+
+    def configure_optimizers(self) -> Optimizer:
+        """The recipe's optimizer over the method's trainable parameters."""
+        return self.recipe.build(self.method)
+
+    def make_batch(self, sample: Sample) -> Batch:
+        """What the method sees of a sample: augmented views and masks, never labels."""
+        global_views, local_views = self.views(sample)
+        masks = self.masks(sample, self.progress) if self.masks is not None else None
+        return Batch([view.to(self.dtype) for view in global_views], [view.to(self.dtype) for view in local_views], masks)
+
+    def on_train_batch_start(self, batch: Sample, batch_idx: int) -> None:
+        """Writes this step's learning rate and weight decay; micro-batches of one step write the same."""
+        metrics = self.recipe.set_step(self.optimizers(use_pl_optimizer=False), self.progress)
+        if self.method.networks.momentum is not None:
+            metrics["train/teacher_momentum"] = self.method.networks.momentum(self.progress)
+        self.log_dict(metrics)
+
+    def training_step(self, batch: Sample, batch_idx: int) -> dict[str, Tensor]:
+        """One micro-batch: {"loss", "embeddings" [B, D], "labels" [B]}; the last two are for online probes."""
+        self.last_batch = self.make_batch(batch)
+        output = self.method.step(self.last_batch, self.progress)
+        self._loss = output.loss.detach()
+        self.log("train/loss", self._loss, prog_bar=True)
+        self.log_dict(output.metrics)
+        return {"loss": output.loss, "embeddings": output.embeddings, "labels": batch.labels}
+
+    def on_after_backward(self) -> None:
+        """Stops the run when the loss is not finite, before the optimizer sees the gradients.
+
+        Raises:
+            NonFiniteLoss: names the step and the first tensor that is not finite.
+        """
+        # the one wait for the device in a step, placed where the whole backward pass is already queued
+        if self._loss is not None and not bool(torch.isfinite(self._loss)):
+            assert self.last_batch is not None, "a loss comes from a batch"
+            culprit = first_bad_tensor(self.method, self.last_batch, self.progress)
+            raise NonFiniteLoss(self.progress.step, float(self._loss), culprit)
+
+    def configure_gradient_clipping(
+        self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
+    ) -> None:
+        """Clips as the recipe says, then drops the gradients of layers that are frozen at this step."""
+        self.log("train/grad_norm", self.recipe.clip(self.method))
+        self.method.drop_gradients(self.progress)
+
+    def optimizer_step(
+        self, epoch: int, batch_idx: int, optimizer: Optimizer, optimizer_closure: Callable[[], object] | None = None
+    ) -> None:
+        """The optimizer step k, then what follows it. `global_step` is still k here."""
+        progress, scale = self.progress, self._loss_scale()
+        super().optimizer_step(epoch, batch_idx, optimizer, optimizer_closure)
+        if self._loss_scale() >= scale:  # else float16 gradients overflowed and the scaler left the step out
+            self.method.finish_step(progress)
+
+    def _loss_scale(self) -> float:
+        plugin = self.trainer.precision_plugin
+        return plugin.scaler.get_scale() if isinstance(plugin, MixedPrecision) and plugin.scaler is not None else 1.0
+
+    def validation_step(self, batch: Sample, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
+        """{"embeddings" [b, D], float32, "labels" [b], "indices" [b]} of the evaluated network, padded duplicates left out."""
+        images = self.views.evaluation_view(batch.images).to(self.dtype)  # [B, 3, S, S]
+        embeddings = self.method.embed(images).float()  # [B, D]
+        real = batch.indices >= 0
+        return {"embeddings": embeddings[real], "labels": batch.labels[real], "indices": batch.indices[real]}
