@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from spt.backbones.protocols import Backbone
+from spt.backbones.backbone import Backbone
 from spt.losses.regression import normalized_distance
 from spt.method import Method
 from spt.schedules import Schedule

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from spt.backbones.protocols import Backbone
+from spt.backbones.backbone import Backbone
 from spt.heads.projection import DINOHead
 from spt.losses.cross_view_entropy import Center, cross_view_entropy
 from spt.method import Method
@@ -58,14 +58,18 @@ class DINO(Method):
             self.center.collect(teacher_logits)
         _, student_logits = self.networks.student([*batch.global_views, *batch.local_views])  # [V + L, B, K]
         loss = cross_view_entropy(student_logits, targets, temperature=self.student_temperature)
-        metrics = {"train/teacher_temperature": temperature, "collapse/teacher_entropy": _entropy(targets)}
+        metrics: dict[str, Tensor | float] = {
+            "train/teacher_temperature": temperature,
+            "collapse/teacher_entropy": _entropy(targets),
+        }
         return StepOutput(loss, embeddings[0], metrics)
 
     def drop_gradients(self, progress: Progress) -> None:
         """Keeps the prototypes, their decay and their moments untouched in the first epochs (main_dino.py:340)."""
         if progress.epoch < self.freeze_last_layer_epochs:
-            for parameter in self.networks.student.head.last_layer.parameters():
-                parameter.grad = None
+            for name, parameter in self.networks.student.named_parameters():
+                if "last_layer" in name:
+                    parameter.grad = None
 
     def finish_step(self, progress: Progress) -> None:
         """Moves the teacher and the center, once per optimizer step."""

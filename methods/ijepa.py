@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spt.backbones.protocols import TokenBackbone
+from spt.backbones.backbone import TokenBackbone
 from spt.losses.regression import token_regression
 from spt.method import Method
 from spt.schedules import Schedule
@@ -24,7 +24,8 @@ class IJEPA(Method):
 
     Args:
         backbone: gives tokens, computing only those that are kept.
-        predictor: width, heads and grid of the backbone to a predictor (tokens, context, targets) -> [M, B, N_target, D].
+        predictor: width, heads and grid of the backbone to a predictor,
+            (tokens, context, targets) to [M, B, N_target, D].
         momentum: of the teacher (the paper's target encoder) at every optimizer step.
     """
 

@@ -11,7 +11,7 @@ from spt.method import Method
 from spt.types import Batch, Progress
 
 
-class NonFiniteLoss(RuntimeError):
+class NonFiniteLossError(RuntimeError):
     """The loss became infinite or not a number; the optimizer step was not taken.
 
     Args:
@@ -22,7 +22,7 @@ class NonFiniteLoss(RuntimeError):
 
     def __init__(self, step: int, loss: float, culprit: str) -> None:
         super().__init__(
-            f"The loss of optimizer step {step} is {loss}, so training stopped before that step; weights are those of step {step}. "
+            f"The loss of optimizer step {step} is {loss}; training stopped before that step, and no weight moved. "
             f"First tensor that is not finite: {culprit}. "
             f"Try a lower learning rate (optimizer.lr), a longer warm-up, or precision=32-true."
         )

@@ -14,7 +14,7 @@ from spt.types import Batch, Progress, StepOutput
 class Method(nn.Module, ABC):
     """A self-supervised method: how views become a loss.
 
-    A method owns its networks and losses; it knows no trainer, optimizer, config or label. The class attributes below are
+    A method owns its networks and losses; it knows no trainer, optimizer, config or label. The class attributes are
     facts that the rules read without importing torch, so they must be literals.
 
     Attributes:
@@ -48,8 +48,11 @@ class Method(nn.Module, ABC):
         The caller chooses eval mode and switches gradients off.
         """
 
-    def drop_gradients(self, progress: Progress) -> None:  # noqa: B027 - most methods freeze nothing
-        """Sets to None the gradients of layers that are frozen at this step. Called after clipping, before the optimizer."""
+    def drop_gradients(self, progress: Progress) -> None:
+        """Sets to None the gradients of layers that are frozen at this step.
+
+        Called after clipping, before the optimizer.
+        """
 
     def finish_step(self, progress: Progress) -> None:
         """Moves what follows the student: called once per optimizer step, after it, before any checkpoint."""

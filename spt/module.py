@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import torch
 from lightning import LightningModule
+from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.plugins import MixedPrecision
 from torch import Tensor
 from torch.optim import Optimizer
 
-from spt.finite import NonFiniteLoss, first_bad_tensor
+from spt.finite import NonFiniteLossError, first_bad_tensor
 from spt.method import Method
 from spt.optim.recipe import OptimizerRecipe
 from spt.types import Batch, Masks, Progress, Sample
@@ -22,8 +23,8 @@ from spt.views.views import Views
 class SSLModule(LightningModule):
     """Trains a method, one optimizer step at a time, in this order.
 
-    schedules(k), views, teacher forward, student forward, loss, backward, clip, drop frozen gradients, optimizer step, then the
-    method's `finish_step` (teacher, center) with k, before any callback or checkpoint sees the weights.
+    schedules(k), views, teacher forward, student forward, loss, backward, clip, drop frozen gradients, optimizer
+    step, then the method's `finish_step` (teacher, center) with k, before any callback or checkpoint sees them.
 
     Args:
         method: holds every network.
@@ -37,7 +38,12 @@ class SSLModule(LightningModule):
     """
 
     def __init__(
-        self, method: Method, *, views: Views, masks: Callable[[Sample, Progress], Masks] | None, recipe: OptimizerRecipe
+        self,
+        method: Method,
+        *,
+        views: Views,
+        masks: Callable[[Sample, Progress], Masks] | None,
+        recipe: OptimizerRecipe,
     ) -> None:
         super().__init__()
         self.method = method
@@ -62,11 +68,14 @@ class SSLModule(LightningModule):
         """What the method sees of a sample: augmented views and masks, never labels."""
         global_views, local_views = self.views(sample)
         masks = self.masks(sample, self.progress) if self.masks is not None else None
-        return Batch([view.to(self.dtype) for view in global_views], [view.to(self.dtype) for view in local_views], masks)
+        return Batch(
+            [view.to(self.dtype) for view in global_views], [view.to(self.dtype) for view in local_views], masks
+        )
 
     def on_train_batch_start(self, batch: Sample, batch_idx: int) -> None:
         """Writes this step's learning rate and weight decay; micro-batches of one step write the same."""
-        metrics = self.recipe.set_step(self.optimizers(use_pl_optimizer=False), self.progress)
+        (optimizer,) = self.trainer.optimizers
+        metrics = self.recipe.set_step(optimizer, self.progress)
         if self.method.networks.momentum is not None:
             metrics["train/teacher_momentum"] = self.method.networks.momentum(self.progress)
         self.log_dict(metrics)
@@ -84,13 +93,13 @@ class SSLModule(LightningModule):
         """Stops the run when the loss is not finite, before the optimizer sees the gradients.
 
         Raises:
-            NonFiniteLoss: names the step and the first tensor that is not finite.
+            NonFiniteLossError: names the step and the first tensor that is not finite.
         """
         # the one wait for the device in a step, placed where the whole backward pass is already queued
         if self._loss is not None and not bool(torch.isfinite(self._loss)):
             assert self.last_batch is not None, "a loss comes from a batch"
             culprit = first_bad_tensor(self.method, self.last_batch, self.progress)
-            raise NonFiniteLoss(self.progress.step, float(self._loss), culprit)
+            raise NonFiniteLossError(self.progress.step, float(self._loss), culprit)
 
     def configure_gradient_clipping(
         self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
@@ -100,7 +109,11 @@ class SSLModule(LightningModule):
         self.method.drop_gradients(self.progress)
 
     def optimizer_step(
-        self, epoch: int, batch_idx: int, optimizer: Optimizer, optimizer_closure: Callable[[], object] | None = None
+        self,
+        epoch: int,
+        batch_idx: int,
+        optimizer: Optimizer | LightningOptimizer,
+        optimizer_closure: Callable[[], object] | None = None,
     ) -> None:
         """The optimizer step k, then what follows it. `global_step` is still k here."""
         progress, scale = self.progress, self._loss_scale()
@@ -113,7 +126,7 @@ class SSLModule(LightningModule):
         return plugin.scaler.get_scale() if isinstance(plugin, MixedPrecision) and plugin.scaler is not None else 1.0
 
     def validation_step(self, batch: Sample, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
-        """{"embeddings" [b, D], float32, "labels" [b], "indices" [b]} of the evaluated network, padded duplicates left out."""
+        """{"embeddings" [b, D], float32, "labels" [b], "indices" [b]} of the evaluated network, without duplicates."""
         images = self.views.evaluation_view(batch.images).to(self.dtype)  # [B, 3, S, S]
         embeddings = self.method.embed(images).float()  # [B, D]
         real = batch.indices >= 0

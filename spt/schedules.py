@@ -1,11 +1,13 @@
 """Schedules: pure functions of the optimizer step.
 
-`step` counts optimizer steps from 0. The published codes count in three ways, and a step off by one is another schedule:
+`step` counts optimizer steps from 0. The published codes count in three ways, and one step off is another schedule:
 
-    from_zero   step k uses point k of the curve: SimCLR, BYOL, DINO's momentum. Starts at `start`, never quite reaches `end`.
-    from_one    step k uses point k + 1, because the counter moves before it is read: I-JEPA. Reaches `end` at the last step.
-    inclusive   warm-up is np.linspace(start, peak, n), both ends included, so that its last step and the one after it are at the
-                peak: DINO's learning rate. What follows counts from zero.
+    from_zero   step k uses point k of the curve, so it starts at `start` and never quite reaches `end`:
+                SimCLR, BYOL, DINO's momentum.
+    from_one    step k uses point k + 1, because the counter moves before it is read, so the last step is at `end`:
+                I-JEPA.
+    inclusive   warm-up is np.linspace(start, peak, n), both ends included, so that its last step and the one after
+                it are at the peak; what follows counts from zero: DINO's learning rate.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ class Linear:
 class Cosine:
     """Half a cosine over the whole run, without warm-up.
 
-    With counting from zero it is DINO's momentum and weight decay (utils.py:187) and BYOL's tau = 1 - (1 - tau_0)(cos(pi k / K) + 1) / 2
-    (arXiv 2006.07733, section 3.2); from one, I-JEPA's weight decay.
+    With counting from zero it is DINO's momentum and weight decay (utils.py:187) and BYOL's
+    tau = 1 - (1 - tau_0)(cos(pi k / K) + 1) / 2 (arXiv 2006.07733, section 3.2); from one, I-JEPA's weight decay.
     """
 
     start: float
@@ -93,7 +95,8 @@ class WarmupCosine:
 class EpochWarmup:
     """Rises once an epoch from `start` to `end`, then stays: DINO's teacher temperature (main_dino.py:374).
 
-    Epoch e < warmup_epochs has np.linspace(start, end, warmup_epochs)[e]. A run shorter than the warm-up ends on the way.
+    Epoch e < warmup_epochs has np.linspace(start, end, warmup_epochs)[e]. A run shorter than the warm-up ends on the
+    way.
     """
 
     start: float

@@ -35,8 +35,8 @@ class Branch(nn.Module):
         """Embeddings and projections of all views, in their order.
 
         Args:
-            views: V tensors [B, 3, S, S]; neighbours of equal size share one backbone forward (and its BatchNorm statistics),
-                and all share one head forward.
+            views: V tensors [B, 3, S, S]; neighbours of equal size share one backbone forward (and its BatchNorm
+                statistics), and all share one head forward.
             project: False leaves the head out; projections are then [V, B, 0].
         """
         outputs = []
@@ -51,16 +51,17 @@ class Branch(nn.Module):
 class TeacherStudentWrapper(nn.Module):
     """A student and, where the method has one, its teacher: an exponential moving average of the student's weights.
 
-    The papers call the pair student/teacher (DINO), online/target (BYOL), context/target encoder (I-JEPA). The teacher starts
-    equal to the student, shares no storage with it, takes no gradient, and has drop-path and dropout off. Without a teacher
-    `teacher is student`, and no memory is spent.
+    The papers call the pair student/teacher (DINO), online/target (BYOL), context/target encoder (I-JEPA). The
+    teacher starts equal to the student, shares no storage with it, takes no gradient, and has drop-path and dropout
+    off. Without a teacher `teacher is student`, and no memory is spent.
 
     Args:
         student: any network.
-        momentum: teacher <- m * teacher + (1 - m) * student after optimizer step k, with m = momentum(k), k from 0; None for methods
-            without a teacher.
-        batch_norm: what happens to buffers such as BatchNorm's running statistics. "own": the teacher keeps those of its own forwards
-            (DINO, BYOL); "copy": the student's are copied; "average": they follow like weights. Integer buffers are copied, never averaged.
+        momentum: teacher <- m * teacher + (1 - m) * student after optimizer step k, with m = momentum(k), k from 0;
+            None for methods without a teacher.
+        batch_norm: what happens to buffers such as BatchNorm's running statistics. "own": the teacher keeps those of
+            its own forwards (DINO, BYOL); "copy": the student's are copied; "average": they follow like weights.
+            Integer buffers are copied, never averaged.
     """
 
     def __init__(
@@ -83,7 +84,10 @@ class TeacherStudentWrapper(nn.Module):
 
     @torch.no_grad()
     def update(self, progress: Progress) -> None:
-        """Moves the teacher towards the student. To be called once per optimizer step, after it, before any checkpoint."""
+        """Moves the teacher towards the student.
+
+        To be called once per optimizer step, after it, before any checkpoint.
+        """
         if self.momentum is None:
             return
         share = 1.0 - self.momentum(progress)  # a Python float: a tensor would be rounded to the weights' type

@@ -38,7 +38,9 @@ def _check_facts(method: Method) -> None:
     if method.has_teacher:
         student, teacher = method.networks.student.state_dict(), method.networks.teacher.state_dict()
         assert student.keys() == teacher.keys(), "teacher and student differ in their parameters' names"
-        assert all(torch.equal(student[key], teacher[key]) for key in student), "the teacher does not start as the student"
+        assert all(torch.equal(student[key], teacher[key]) for key in student), (
+            "the teacher does not start as the student"
+        )
 
 
 def _check_step(method: Method, batch: Batch) -> StepOutput:

@@ -13,10 +13,13 @@ class Sample(NamedTuple):
     """What a data loader gives: decoded images before any augmentation.
 
     Attributes:
-        images: [B, 3, H, W], uint8; or, when images differ in size, one entry a view, already cropped: list of [B, 3, S, S], uint8.
+        images: [B, 3, H, W], uint8; or, when images differ in size, one entry a view, already cropped: list of [B,
+            3, S, S], uint8.
         labels: [B], int64. Only probes read them.
-        indices: [B], int64, position of each image in its data set; -1 marks a padded duplicate that no metric may count.
-        epochs: [B], int64, the pass over the data that each image belongs to. With the seed and the index it fixes the augmentation.
+        indices: [B], int64, position of each image in its data set; -1 marks a padded duplicate that no metric may
+            count.
+        epochs: [B], int64, the pass over the data that each image belongs to. With the seed and the index it fixes
+            the augmentation.
     """
 
     images: Tensor | list[Tensor]
@@ -56,7 +59,8 @@ class Features(NamedTuple):
 
     Attributes:
         embeddings: [B, D], one vector an image.
-        tokens: [B, N, D], one vector a patch, after the final norm, class token left out; None for backbones without tokens.
+        tokens: [B, N, D], one vector a patch, after the final norm, class token left out; None for backbones without
+            tokens.
     """
 
     embeddings: Tensor

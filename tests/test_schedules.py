@@ -43,8 +43,13 @@ def test_byol_tau_equals_the_papers_formula(step: int, value: float) -> None:
     ("official_step", "lr"),
     [(1, 2.8e-4), (9, 9.2e-4), (10, 1e-3), (11, 9.996957181e-4), (55, 5.005e-4), (100, 1e-6)],
 )
-def test_ijepa_learning_rate_equals_the_official_schedule_which_counts_before_use(official_step: int, lr: float) -> None:
-    """Traps 54 and 55: the authors' step n is our optimizer step n - 1. Trap 56: the last step is at the end of the cosine."""
+def test_ijepa_learning_rate_equals_the_official_schedule_which_counts_before_use(
+    official_step: int, lr: float
+) -> None:
+    """Traps 54 and 55: the authors' step n is our optimizer step n - 1.
+
+    Trap 56: the last step is at the end of the cosine.
+    """
     schedule = WarmupCosine(start=2e-4, peak=1e-3, end=1e-6, warmup_epochs=2, counting="from_one")
     assert schedule(at(official_step - 1, 100)) == pytest.approx(lr, rel=1e-9)
 

@@ -69,7 +69,7 @@ def test_momentum_zero_copies_the_student_bit_for_bit_buffers_included(batch_nor
 
 
 def test_running_statistics_follow_the_stated_policy() -> None:
-    """Traps 8 and 9: own stays the teacher's, copy is the student's, average lies between; counters are never averaged."""
+    """Traps 8 and 9: own stays the teacher's, copy is the student's, average lies between; counters are copied."""
     images = torch.randn(4, 3, 2, 2)
     means = {}
     for policy in ("own", "copy", "average"):

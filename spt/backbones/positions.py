@@ -21,7 +21,9 @@ def sincos_positions(dim: int, rows: int, columns: int) -> Tensor:
     Paper: MAE and I-JEPA (src/models/vision_transformer.py); arXiv 1706.03762, section 3.5, once per axis.
     """
     if dim % 4:
-        raise ValueError(f"embed_dim={dim} cannot hold sines and cosines of two axes; use a multiple of 4, or positions=learned.")
+        raise ValueError(
+            f"embed_dim={dim} cannot hold sines and cosines of two axes; use a multiple of 4, or positions=learned."
+        )
     frequencies = 10000.0 ** (-torch.arange(dim // 4, dtype=torch.float64) / (dim // 4))
     row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
     halves = []
@@ -34,8 +36,8 @@ def sincos_positions(dim: int, rows: int, columns: int) -> Tensor:
 def resample_positions(positions: Tensor, old: tuple[int, int], new: tuple[int, int]) -> Tensor:
     """Position embeddings [1, N_old, D] of a grid (rows, columns), resampled bicubically to another: [1, N_new, D].
 
-    The same grid comes back unchanged. DINO adds .1 to the new size before it scales (vision_transformer.py:182), against a
-    rounding fault of old torch; here the size is given as it is.
+    The same grid comes back unchanged. DINO adds .1 to the new size before it scales
+    (vision_transformer.py:182), against a rounding fault of old torch; here the size is given as it is.
     """
     if old == new:
         return positions

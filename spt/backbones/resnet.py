@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import timm
 from torch import Tensor, nn
 
+from spt.backbones.backbone import Backbone
 from spt.types import Features
 
 
-class ResNet(nn.Module):
+class ResNet(Backbone):
     """A timm ResNet up to its global average pooling.
 
     Args:
         name: any ResNet of timm, "resnet18" or "resnet50".
-        stem: "imagenet": 7x7 convolution of stride 2 and max-pooling; "cifar": 3x3 of stride 1 and no pooling, for images of about 32
-            pixels (SimCLR, arXiv 2002.05709, appendix B.9).
+        stem: "imagenet": 7x7 convolution of stride 2 and max-pooling; "cifar": 3x3 of stride 1 and no pooling, for
+            images of about 32 pixels (SimCLR, arXiv 2002.05709, appendix B.9).
         zero_init_last: the last BatchNorm weight of every residual block starts at 0 (arXiv 1706.02677, section 5.1).
         drop_path: rate at the last block, growing linearly from 0 at the first; the teacher has none.
 
     Attributes:
-        network: the timm model; its state dict is what timm loads (with stem=cifar, into a model whose stem was changed alike).
-        embed_dim: D.
+        network: the timm model; its state dict is what timm loads (with stem=cifar, into a model whose stem was
+            changed alike).
     """
 
-    gives_tokens: ClassVar[bool] = False
     has_batch_norm: ClassVar[bool] = True
 
-    def __init__(self, *, name: str, stem: Literal["imagenet", "cifar"], zero_init_last: bool, drop_path: float) -> None:
+    def __init__(
+        self, *, name: str, stem: Literal["imagenet", "cifar"], zero_init_last: bool, drop_path: float
+    ) -> None:
         super().__init__()
         self.network = timm.create_model(name, num_classes=0, zero_init_last=zero_init_last, drop_path_rate=drop_path)
-        self.embed_dim: int = self.network.num_features
+        self.embed_dim = cast(int, self.network.num_features)
         if stem == "cifar":
-            width = self.network.conv1.out_channels
+            width = cast(nn.Conv2d, self.network.conv1).out_channels
             self.network.conv1 = nn.Conv2d(3, width, kernel_size=3, stride=1, padding=1, bias=False)
             nn.init.kaiming_normal_(self.network.conv1.weight, mode="fan_out", nonlinearity="relu")
             self.network.maxpool = nn.Identity()

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import timm
 from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 from torch import Tensor, nn
 
+from spt.backbones.backbone import Backbone
 from spt.backbones.vit import TokenTransformer
 from spt.config.errors import ConfigError
 from spt.types import Features
 
 
-class PooledBackbone(nn.Module):
+class PooledBackbone(Backbone):
     """A timm model that gives one vector an image and no tokens.
 
     Attributes:
         network: the timm model, without classifier.
-        embed_dim: D.
     """
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
-        self.embed_dim: int = network.num_features
+        self.embed_dim = cast(int, network.num_features)
 
     def forward(self, images: Tensor) -> Features:
         """Embeddings [B, D] of images [B, 3, H, W]; no tokens."""
@@ -41,8 +43,8 @@ def timm_backbone(
         options: further arguments of the timm model, such as img_size.
 
     Returns:
-        Plain ViTs give embeddings and tokens and take crops of any size; all other models give embeddings only, of the sizes
-        that the model takes.
+        Plain ViTs give embeddings and tokens and take crops of any size; all other models give embeddings only, of
+        the sizes that the model takes.
 
     Raises:
         ConfigError: timm has no such model, or the model does not take an option.
@@ -51,10 +53,11 @@ def timm_backbone(
         close = timm.list_models(f"*{name.split('_')[0].split('.')[0]}*")[:5]
         raise ConfigError(
             f"backbone.name={name} is not a model of timm {timm.__version__}; "
-            f"{'close ones: ' + ', '.join(close) if close else 'see timm.list_models()'}. Type backbone.name=<one of them>."
+            f"{'close ones: ' + ', '.join(close) if close else 'see timm.list_models()'}. "
+            f"Type backbone.name=<one of them>."
         )
     try:
-        network = timm.create_model(name, pretrained=pretrained, num_classes=0, drop_path_rate=drop_path, **options)
+        network = timm.create_model(name, pretrained=pretrained, num_classes=0, drop_path_rate=drop_path, **options)  # type: ignore[arg-type]
     except TypeError as error:
         raise ConfigError(
             f"backbone.name={name} does not take an argument it was given: {error}. "

@@ -2,57 +2,55 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal, cast
 
 import torch
+from timm.models.vision_transformer import Block
 from timm.models.vision_transformer import VisionTransformer as TimmVisionTransformer
 from torch import Tensor, nn
 
+from spt.backbones.backbone import TokenBackbone
 from spt.backbones.positions import resample_positions, sincos_positions
 from spt.types import Features
 
 # B images, N patches, D embedding
 
 
-class TokenTransformer(nn.Module):
+class TokenTransformer(TokenBackbone):
     """A timm VisionTransformer behind spt's protocols of embeddings and tokens.
 
     Attributes:
         network: the timm model; its state dict is what timm loads.
-        embed_dim: D.
-        patch_size: pixels; every crop's sides must be multiples of it.
-        num_heads: attention heads of a block.
     """
-
-    gives_tokens: ClassVar[bool] = True
-    has_batch_norm: ClassVar[bool] = False
 
     def __init__(self, network: TimmVisionTransformer) -> None:
         super().__init__()
         self.network = network
         self.network.patch_embed.strict_img_size = False  # crops of any size; the positions are resampled below
-        self.embed_dim: int = network.embed_dim
-        self.patch_size: int = network.patch_embed.patch_size[0]
-        self.num_heads: int = network.blocks[0].attn.num_heads
-        self.reference_grid: tuple[int, int] = network.patch_embed.grid_size
+        self.embed_dim = cast(int, network.embed_dim)
+        self.patch_size = int(network.patch_embed.patch_size[0])
+        self.num_heads = cast(int, cast(Block, network.blocks[0]).attn.num_heads)
+        self.reference_grid = network.patch_embed.grid_size
 
     def forward(self, images: Tensor, keep: Tensor | None = None) -> Features:
         """Features after the final norm.
 
         Args:
             images: [B, 3, H, W]; H and W multiples of patch_size.
-            keep: [B, N_keep], int64, patches in raster order that are computed; all without it. Dropped patches cost nothing.
+            keep: [B, N_keep], int64, patches in raster order that are computed; all without it. Dropped patches cost
+                nothing.
 
         Returns:
-            embeddings [B, D], the class token or, without one, the mean of the computed patches; tokens [B, N or N_keep, D].
+            embeddings [B, D], the class token or, without one, the mean of the computed patches; tokens [B, N or
+            N_keep, D].
         """
         network = self.network
         patches = network.patch_embed(images).reshape(len(images), -1, self.embed_dim)  # [B, N, D]
-        prefix_positions, patch_positions = self._positions(images.shape[-2:])
+        prefix_positions, patch_positions = self._positions(images.shape[-2], images.shape[-1])
         patches = patches + patch_positions
         if keep is not None:
             patches = patches.gather(1, keep[..., None].expand(-1, -1, self.embed_dim))  # [B, N_keep, D]
-        prefix = [token for token in (network.cls_token, network.reg_token) if token is not None]
+        prefix: list[Tensor] = [token for token in (network.cls_token, network.reg_token) if token is not None]
         num_prefix = network.num_prefix_tokens
         if prefix:
             patches = torch.cat([(torch.cat(prefix, 1) + prefix_positions).expand(len(images), -1, -1), patches], dim=1)
@@ -62,13 +60,13 @@ class TokenTransformer(nn.Module):
         embeddings = tokens[:, 0].clone() if network.has_class_token else tokens[:, num_prefix:].mean(1)
         return Features(embeddings, tokens[:, num_prefix:].contiguous())
 
-    def _positions(self, size: tuple[int, int]) -> tuple[Tensor | float, Tensor | float]:
-        """Position embeddings of the prefix tokens and of the patches of an image of `size` pixels."""
+    def _positions(self, height: int, width: int) -> tuple[Tensor | float, Tensor | float]:
+        """Position embeddings of the prefix tokens and of the patches of an image of that many pixels."""
         positions = self.network.pos_embed
         if positions is None:
             return 0.0, 0.0
         num_prefix = 0 if self.network.no_embed_class else self.network.num_prefix_tokens
-        grid = (size[0] // self.patch_size, size[1] // self.patch_size)
+        grid = (height // self.patch_size, width // self.patch_size)
         patches = resample_positions(positions[:, num_prefix:], self.reference_grid, grid)
         return (positions[:, :num_prefix] if num_prefix else 0.0), patches
 
@@ -85,7 +83,8 @@ class VisionTransformer(TokenTransformer):
         mlp_ratio: hidden width of the MLPs over D.
         class_token: True: embeddings are the class token (DINO); False: the mean of the patches (I-JEPA).
         positions: "learned", or "sincos": fixed two-dimensional sines and cosines.
-        patch_embed_init: "default": torch's initialisation of the patch convolution (DINO); "truncated_normal": std .02 (I-JEPA).
+        patch_embed_init: "default": torch's initialisation of the patch convolution (DINO); "truncated_normal": std
+            .02 (I-JEPA).
         drop_path: rate at the last block, growing linearly from 0 at the first; the teacher has none.
     """
 
@@ -117,6 +116,6 @@ def _initialise(network: TimmVisionTransformer) -> None:
             nn.init.trunc_normal_(module.weight, std=0.02)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    nn.init.trunc_normal_(network.pos_embed, std=0.02)
-    if network.cls_token is not None:
-        nn.init.trunc_normal_(network.cls_token, std=0.02)
+    for embedding in (network.pos_embed, network.cls_token):
+        if embedding is not None:
+            nn.init.trunc_normal_(embedding, std=0.02)

@@ -1,0 +1,1 @@
+"""What happens around training: speed, progress, pictures."""

@@ -41,8 +41,8 @@ def gather_rows(rows: Tensor) -> Tensor:
         rows: [B, ...], the same shape on every process.
 
     Returns:
-        [WB, ...]. In the backward pass the gradients of all processes are summed, so that after the usual averaging over
-        processes the gradient is that of the mean of the processes' losses.
+        [WB, ...]. In the backward pass the gradients of all processes are summed, so that after the usual averaging
+        over processes the gradient is that of the mean of the processes' losses.
     """
     return rows if world_size() == 1 else _GatherRows.apply(rows)
 

@@ -10,7 +10,8 @@ from torch.distributed.tensor import DTensor
 def reshard(root: nn.Module) -> None:
     """Puts every fully_shard unit below `root` back to its shards.
 
-    A unit left gathered after a forward holds copies: what is written to the shards would not be seen by the next forward, and
+    A unit left gathered after a forward holds copies: what is written to the shards would not be seen by the next
+        forward, and
     what is read from the copies would be stale.
     """
     for module in root.modules():

@@ -1,0 +1,1 @@
+"""How good embeddings are: pure functions of embeddings and labels."""

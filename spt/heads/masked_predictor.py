@@ -31,13 +31,17 @@ class MaskedPredictor(nn.Module):
 
     positions: Tensor
 
-    def __init__(self, *, embed_dim: int, num_heads: int, grid: tuple[int, int], predictor_dim: int, depth: int) -> None:
+    def __init__(
+        self, *, embed_dim: int, num_heads: int, grid: tuple[int, int], predictor_dim: int, depth: int
+    ) -> None:
         super().__init__()
         self.inward = nn.Linear(embed_dim, predictor_dim)
         self.mask_token = nn.Parameter(torch.zeros(1, 1, predictor_dim))
-        self.blocks = nn.Sequential(
-            *[Block(predictor_dim, num_heads, mlp_ratio=4.0, qkv_bias=True, norm_layer=_layer_norm) for _ in range(depth)]
-        )
+        blocks = [
+            Block(predictor_dim, num_heads, mlp_ratio=4.0, qkv_bias=True, norm_layer=_layer_norm)  # type: ignore[arg-type]
+            for _ in range(depth)
+        ]
+        self.blocks = nn.Sequential(*blocks)
         self.norm = _layer_norm(predictor_dim)
         self.outward = nn.Linear(predictor_dim, embed_dim)
         self.register_buffer("positions", sincos_positions(predictor_dim, *grid), persistent=False)  # [N, P]

@@ -24,14 +24,16 @@ def cross_view_entropy(student_logits: Tensor, targets: Tensor, *, temperature: 
     Raises:
         ValueError: fewer than two views in all: no pair is left.
 
-    Equals, for every image b: mean over s != t of -sum_k targets[t, b, k] * log softmax(student_logits[s, b] / temperature)[k]
+    Equals, for every image b, the mean over s != t of
+        -sum_k targets[t, b, k] * log softmax(student_logits[s, b] / temperature)[k]
     Paper: DINO, arXiv 2104.14294, eq. 3.
     """
     num_student, num_teacher = len(student_logits), len(targets)
     if num_student < 2:
         raise ValueError(f"{num_student} view leaves no pair of different views; give at least two.")
     log_probabilities = torch.log_softmax(student_logits.float() / temperature, dim=-1)  # [S, B, K]
-    # all pairs at once: every student view meets the sum of the targets, then each view's meeting with itself is taken back
+    # all pairs at once: every student view meets the sum of the targets, then each view's meeting with itself is
+    # taken back
     all_pairs = (targets.sum(0) * log_probabilities).sum()
     own_pairs = (targets * log_probabilities[:num_teacher]).sum()
     num_pairs = num_teacher * num_student - num_teacher

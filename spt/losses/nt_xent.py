@@ -12,7 +12,7 @@ from spt.distributed.gather import gather_rows, rank
 
 
 def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:
-    """Normalised temperature-scaled cross-entropy: each view must find its partner among all other views of the global batch.
+    """Normalised temperature-scaled cross-entropy: each view must find its partner among all others.
 
     Args:
         first: [B, P], projections of one view of each image, any scale.
@@ -20,7 +20,8 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:
         temperature: > 0; divides the cosine similarities.
 
     Returns:
-        Scalar, in nats: the mean over images of the *sum* of both directions, as the authors have it (objective.py:88), hence twice
+        Scalar, in nats: the mean over images of the *sum* of both directions, as the authors have it
+            (objective.py:88), hence twice
         the mean over the 2B views. Negatives come from all W processes, gradient included.
 
     Equals, with z the normalised rows of all views and s = z z^T / temperature:
@@ -30,7 +31,8 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:
     with torch.autocast(first.device.type, enabled=False):  # matrix products would run in half precision
         first, second = F.normalize(first.float(), dim=-1), F.normalize(second.float(), dim=-1)
         all_first, all_second = gather_rows(first), gather_rows(second)  # [WB, P]
-        positives = torch.arange(len(first), device=first.device) + rank() * len(first)  # columns of this process's images
+        # columns of this process's images among those of all
+        positives = torch.arange(len(first), device=first.device) + rank() * len(first)
         forth = _one_direction(first, all_first, all_second, positives, temperature)
         back = _one_direction(second, all_second, all_first, positives, temperature)
     return forth + back

@@ -18,7 +18,8 @@ class LARS(Optimizer):
         lr_outside (BYOL, utils/optimizers.py):          v <- momentum * v + trust * g;       p <- p - lr * v
         lr_inside  (SimCLR, lars_optimizer.py:101-116):  v <- momentum * v + lr * trust * g;  p <- p - v
 
-    The two differ while the learning rate changes. Groups with `adapt=False` (biases and norms) have trust 1 and no decay.
+    The two differ while the learning rate changes. Groups with `adapt=False` (biases and norms) have trust 1 and no
+    decay.
 
     Args:
         params: parameters or groups; a group may hold `adapt` (default True) and `weight_decay`.
@@ -39,7 +40,7 @@ class LARS(Optimizer):
         self.momentum_form = momentum_form
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """One step; `closure` recomputes the loss and is called first."""
         loss = None
         if closure is not None:
@@ -52,13 +53,15 @@ class LARS(Optimizer):
                 if parameter.grad is None:
                     continue
                 velocity = self.state[parameter].setdefault("velocity", torch.zeros_like(parameter))
-                update = self._scaled(parameter, group["weight_decay"]) if group["adapt"] else parameter.grad
+                update = parameter.grad
+                if group["adapt"]:
+                    update = self._scaled(parameter, update, group["weight_decay"])
                 velocity.mul_(self.momentum).add_(update, alpha=inside)
                 parameter.sub_(velocity, alpha=outside)
         return loss
 
-    def _scaled(self, parameter: Tensor, weight_decay: float) -> Tensor:
-        gradient = parameter.grad.add(parameter, alpha=weight_decay)
+    def _scaled(self, parameter: Tensor, gradient: Tensor, weight_decay: float) -> Tensor:
+        gradient = gradient.add(parameter, alpha=weight_decay)
         weight_norm, gradient_norm = parameter.norm(), gradient.norm()
         trust = torch.where(
             (weight_norm > 0) & (gradient_norm > 0), self.trust_coefficient * weight_norm / gradient_norm, 1.0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from spt.config.errors import ConfigError
 from spt.optim.clipping import clip_gradients
 from spt.schedules import Schedule
 from spt.types import Progress
@@ -19,17 +20,20 @@ class OptimizerRecipe:
     """How the weights of a method move.
 
     Attributes:
-        factory: groups of parameters to an optimizer.
+        rules: update rules by name, each (groups of parameters, lr) to an optimizer.
+        rule: the one that is used.
         lr: peak learning rate for this global batch.
         lr_schedule: learning rate at every optimizer step.
         weight_decay: decay of the first step.
         weight_decay_schedule: decay at every optimizer step.
-        exempt_from_decay: "bias_and_norm": biases and one-dimensional tensors have no decay and, under LARS, no adaptation; "nothing".
+        exempt_from_decay: "bias_and_norm": biases and one-dimensional tensors have no decay and, under LARS, no
+            adaptation; "nothing".
         clip_norm: greatest L2 norm of gradients; None clips nothing.
         clip_unit: what the norm is taken of: each "tensor", or all together, "global".
     """
 
-    factory: Callable[[list[dict[str, object]]], Optimizer]
+    rules: Mapping[str, Callable[..., Optimizer]]
+    rule: str
     lr: float
     lr_schedule: Schedule
     weight_decay: float
@@ -38,9 +42,24 @@ class OptimizerRecipe:
     clip_norm: float | None
     clip_unit: Literal["tensor", "global"]
 
+    def __post_init__(self) -> None:
+        """Refuses words that mean nothing.
+
+        Raises:
+            ConfigError: a rule, an exemption or a clipping unit that does not exist.
+        """
+        for key, value, known in (
+            ("rule", self.rule, tuple(self.rules)),
+            ("exempt_from_decay", self.exempt_from_decay, ("bias_and_norm", "nothing")),
+            ("clip_unit", self.clip_unit, ("tensor", "global")),
+        ):
+            if value not in known:
+                raise ConfigError(f"optimizer.{key}={value} does not exist; use optimizer.{key}={'|'.join(known)}.")
+
     def groups(self, network: nn.Module) -> list[dict[str, object]]:
-        """The trainable parameters of `network` in up to two groups, "decayed" and "exempt", in the order of their names."""
-        decayed, exempt = [], []
+        """The trainable parameters of `network` in up to two groups, "decayed" and "exempt", in order."""
+        decayed: list[nn.Parameter] = []
+        exempt: list[nn.Parameter] = []
         for name, parameter in network.named_parameters():
             if not parameter.requires_grad:
                 continue
@@ -54,7 +73,7 @@ class OptimizerRecipe:
 
     def build(self, network: nn.Module) -> Optimizer:
         """The optimizer of the trainable parameters of `network`."""
-        return self.factory(self.groups(network))
+        return self.rules[self.rule](self.groups(network), lr=self.lr)
 
     def set_step(self, optimizer: Optimizer, progress: Progress) -> dict[str, float]:
         """Writes this step's learning rate and weight decay into the groups, and gives them by their metric names."""

@@ -1,0 +1,1 @@
+"""What a run leaves behind: metrics, summary, pictures, and the lines a user reads."""

@@ -24,7 +24,9 @@ def test_the_stem_for_small_images_keeps_their_resolution() -> None:
     sizes = {}
     for stem in ("imagenet", "cifar"):
         backbone = resnet(stem=stem)
-        backbone.network.layer1.register_forward_pre_hook(lambda m, inputs, stem=stem: sizes.update({stem: inputs[0].shape[-1]}))
+        backbone.network.layer1.register_forward_pre_hook(
+            lambda m, inputs, stem=stem: sizes.update({stem: inputs[0].shape[-1]})
+        )
         backbone(torch.randn(2, 3, 32, 32))
     assert sizes == {"imagenet": 8, "cifar": 32}
 

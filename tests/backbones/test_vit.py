@@ -15,7 +15,8 @@ from spt.config.errors import ConfigError
 def vit(**changes: object) -> VisionTransformer:
     torch.manual_seed(0)
     sizes = {
-        "image_size": 12, "patch_size": 4, "embed_dim": 16, "depth": 2, "num_heads": 2, "mlp_ratio": 2.0, "class_token": True,
+        "image_size": 12, "patch_size": 4, "embed_dim": 16, "depth": 2, "num_heads": 2, "mlp_ratio": 2.0,
+        "class_token": True,
         "positions": "learned", "patch_embed_init": "default", "drop_path": 0.0,
     }  # fmt: skip
     return VisionTransformer(**{**sizes, **changes})

@@ -48,7 +48,14 @@ def test_byol_head_has_no_bias_and_no_batch_norm_at_the_end() -> None:
 
 
 def dino_head(**changes: object) -> DINOHead:
-    sizes = {"hidden_dim": 16, "bottleneck_dim": 8, "num_prototypes": 12, "num_layers": 3, "batch_norm": False, "freeze_norm": True}
+    sizes = {
+        "hidden_dim": 16,
+        "bottleneck_dim": 8,
+        "num_prototypes": 12,
+        "num_layers": 3,
+        "batch_norm": False,
+        "freeze_norm": True,
+    }
     return DINOHead(5, **{**sizes, **changes})
 
 

@@ -32,7 +32,9 @@ def test_loss_equals_the_loop_over_images() -> None:
 
 
 def test_high_temperature_gives_twice_the_logarithm_of_the_number_of_choices() -> None:
-    assert nt_xent(torch.randn(9, 4), torch.randn(9, 4), temperature=1e6).item() == pytest.approx(2 * math.log(17), rel=1e-4)
+    assert nt_xent(torch.randn(9, 4), torch.randn(9, 4), temperature=1e6).item() == pytest.approx(
+        2 * math.log(17), rel=1e-4
+    )
 
 
 def test_loss_under_autocast_is_computed_in_float32() -> None:

@@ -11,7 +11,8 @@ from spt.types import Batch, Features, Masks
 
 def tiny_vit(**changes: object) -> VisionTransformer:
     sizes = {
-        "image_size": 12, "patch_size": 4, "embed_dim": 16, "depth": 2, "num_heads": 2, "mlp_ratio": 2.0, "class_token": True,
+        "image_size": 12, "patch_size": 4, "embed_dim": 16, "depth": 2, "num_heads": 2, "mlp_ratio": 2.0,
+        "class_token": True,
         "positions": "learned", "patch_embed_init": "default", "drop_path": 0.0,
     }  # fmt: skip
     return VisionTransformer(**{**sizes, **changes})

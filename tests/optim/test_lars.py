@@ -44,7 +44,9 @@ def test_zero_weights_move_by_plain_momentum() -> None:
 def test_adaptation_does_not_depend_on_decay() -> None:
     """Trap 59: a decay of 0 still scales the step to the weights."""
     weight = nn.Parameter(torch.tensor([[3.0, 4.0]]))
-    optimizer = LARS([weight], lr=1.0, momentum=0.0, trust_coefficient=0.1, momentum_form="lr_outside", weight_decay=0.0)
+    optimizer = LARS(
+        [weight], lr=1.0, momentum=0.0, trust_coefficient=0.1, momentum_form="lr_outside", weight_decay=0.0
+    )
     weight.grad = torch.tensor([[100.0, 0.0]])
     optimizer.step()
     assert weight.tolist() == [[pytest.approx(3.0 - 0.5), 4.0]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from torch import nn
@@ -15,7 +13,8 @@ from spt.types import Progress
 
 def recipe(exempt: str = "bias_and_norm") -> OptimizerRecipe:
     return OptimizerRecipe(
-        factory=partial(torch.optim.SGD, lr=0.0),
+        rules={"sgd": torch.optim.SGD},
+        rule="sgd",
         lr=0.4,
         lr_schedule=WarmupCosine(start=0.0, peak=0.4, end=0.0, warmup_epochs=1, counting="from_zero"),
         weight_decay=0.04,

@@ -1,0 +1,56 @@
+"""What a method may ask of a backbone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from spt.types import Features
+
+
+class Backbone(nn.Module, ABC):
+    """Images to embeddings.
+
+    The class attributes are facts that the rules read without importing torch, so they must be literals.
+
+    Attributes:
+        gives_tokens: the backbone is a TokenBackbone.
+        has_batch_norm: it holds BatchNorm.
+        embed_dim: D.
+    """
+
+    gives_tokens: ClassVar[bool] = False
+    has_batch_norm: ClassVar[bool] = False
+
+    embed_dim: int
+
+    @abstractmethod
+    def forward(self, images: Tensor) -> Features:
+        """Embeddings [B, D] of images [B, 3, H, W]."""
+
+
+class TokenBackbone(Backbone):
+    """Images to embeddings and tokens, computing only the tokens that are kept.
+
+    Attributes:
+        patch_size: pixels; every image's sides must be multiples of it.
+        num_heads: attention heads of a block.
+        reference_grid: rows and columns of patches that position embeddings are made for.
+    """
+
+    gives_tokens: ClassVar[bool] = True
+
+    patch_size: int
+    num_heads: int
+    reference_grid: tuple[int, int]
+
+    @abstractmethod
+    def forward(self, images: Tensor, keep: Tensor | None = None) -> Features:
+        """Embeddings [B, D] and tokens of images [B, 3, H, W].
+
+        Args:
+            keep: [B, N_keep], int64, patches in raster order that are computed; all N without it. Dropped patches
+                cost nothing.
+        """

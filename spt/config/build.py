@@ -1,0 +1,79 @@
+"""From a checked config to objects: the only caller of instantiate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import cast
+
+from hydra.utils import instantiate
+from lightning import Callback, Trainer
+from lightning.pytorch.loggers import Logger
+from omegaconf import DictConfig, OmegaConf
+
+from spt.data.module import ImageData
+from spt.method import Method
+from spt.module import SSLModule
+from spt.optim.recipe import OptimizerRecipe
+from spt.types import Masks, Progress, Sample
+from spt.views.views import Views
+
+
+def build_data(cfg: DictConfig) -> ImageData:
+    """The data module of cfg.data."""
+    return cast(ImageData, instantiate(cfg.data, _convert_="all"))
+
+
+def build_method(cfg: DictConfig) -> Method:
+    """The method of cfg.method around the backbone of cfg.backbone, its weights drawn from torch's global generator."""
+    backbone = instantiate(cfg.backbone, _convert_="all")
+    # not as an argument of instantiate, which would make a config of the network
+    return cast(Method, instantiate(cfg.method, _partial_=True, _convert_="all")(backbone))
+
+
+def build_module(cfg: DictConfig) -> SSLModule:
+    """The LightningModule with method, views, masks and optimizer recipe."""
+    masks = instantiate(OmegaConf.select(cfg, "masks"), _convert_="all")
+    return SSLModule(
+        build_method(cfg),
+        views=cast(Views, instantiate(cfg.views, _convert_="all")),
+        masks=cast("Callable[[Sample, Progress], Masks] | None", masks),
+        recipe=cast(OptimizerRecipe, instantiate(cfg.optimizer, _convert_="all")),
+    )
+
+
+def build_callbacks(cfg: DictConfig) -> list[Callback]:
+    """Probes, then the other callbacks, each in the order of its YAML."""
+    nodes = [*(cfg.probes or {}).values(), *(cfg.callbacks or {}).values()]
+    return [cast(Callback, instantiate(node, _convert_="all")) for node in nodes if node is not None]
+
+
+def build_loggers(cfg: DictConfig) -> list[Logger]:
+    """The loggers of the logger group; metrics.csv is written whatever they are."""
+    return [cast(Logger, instantiate(node, _convert_="all")) for node in (cfg.logger or {}).values()]
+
+
+def build_trainer(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], loggers: Sequence[Logger]) -> Trainer:
+    """Lightning's Trainer, without what this project does itself: samplers, checkpoint folders, model summaries."""
+    return Trainer(
+        accelerator=cfg.trainer.accelerator,
+        devices=cfg.trainer.devices,
+        num_nodes=cfg.trainer.num_nodes,
+        strategy="auto",
+        precision=cfg.precision.name,
+        max_epochs=-1 if cfg.trainer.max_epochs is None else cfg.trainer.max_epochs,
+        max_steps=cfg.trainer.max_steps,
+        accumulate_grad_batches=cfg.trainer.accumulate_grad_batches,
+        check_val_every_n_epoch=cfg.trainer.check_val_every_n_epoch,
+        limit_val_batches=1.0 if cfg.probes else 0,
+        # all of the validation set, before the first step: what the untrained network is worth
+        num_sanity_val_steps=-1 if cfg.probes and cfg.resume is None else 0,
+        log_every_n_steps=cfg.trainer.log_every_n_steps,
+        deterministic=cfg.trainer.deterministic,
+        profiler=cfg.trainer.profiler,
+        callbacks=callbacks,
+        logger=list(loggers),
+        default_root_dir=folder,
+        use_distributed_sampler=False,
+        enable_model_summary=False,
+    )

@@ -1,0 +1,50 @@
+"""What happens between typing a command and the first line of Hydra: help, and everything that is wrong at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from spt.config.errors import ConfigError
+from spt.config.help import help_text
+
+logger = logging.getLogger(__name__)
+
+
+def check_command_line(arguments: Sequence[str] | None = None) -> None:
+    """Ends the process for --help (status 0) and for what cannot work (status 2, all reasons shown); else does nothing.
+
+    Args:
+        arguments: what follows the script's name; this process's own when not given.
+    """
+    # Hydra shortens tracebacks, and loses the cause of an error, unless it is told not to
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if "--help" in arguments or "-h" in arguments:
+        sys.stdout.write(help_text())
+        raise SystemExit(0)
+    from spt.config.dry_run import check_arguments  # imports Hydra, for which --help does not wait
+
+    try:
+        check_arguments(arguments)
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Around a run: a ConfigError becomes its text in the log and exit status 2; other errors keep their traceback."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    try:
+        yield
+    except ConfigError as error:
+        logger.error("%s", error)
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            raise  # the sweep goes on to its other runs, and reports this one at its end
+        raise SystemExit(2) from None

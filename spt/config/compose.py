@@ -1,0 +1,28 @@
+"""The command line's config in a notebook, a script or a test."""
+
+from __future__ import annotations
+
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from spt.config.composer import open_composer
+from spt.config.tree import project_tree
+
+
+def compose(*overrides: str) -> DictConfig:
+    """The config that `python train.py OVERRIDES` would run, checked alike, from any working directory.
+
+    References are resolved, so that the config stays what it is when another one is composed. The run folder is named,
+    not made. HydraConfig holds the options chosen, of the config composed last.
+
+    Args:
+        overrides: as on the command line, for example "method=dino", "optimizer.lr=0.1".
+
+    Raises:
+        ConfigError: everything that is wrong with the overrides or their combination, in the command line's words.
+    """
+    with open_composer(project_tree()) as composer:
+        cfg = composer.compose(composer.read(overrides, multirun=False), job=0)
+    with read_write(cfg), open_dict(cfg):
+        del cfg["hydra"]  # read-only, and no part of what a run sees
+    OmegaConf.resolve(cfg)
+    return cfg

@@ -1,0 +1,61 @@
+"""What `python train.py --help` says. Printed from folder listings, before Hydra is imported."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from textwrap import wrap
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+
+GROUPS = {
+    "method": "how views become a loss",
+    "backbone": "the network that is pretrained",
+    "data": "images, their size, the global batch",
+    "views": "augmentations; a method chooses its own",
+    "masks": "hidden tokens, for masked methods",
+    "optimizer": "update rule, learning rate, its schedule",
+    "strategy": "how devices share the work",
+    "precision": "number formats, in Lightning's words",
+    "probes": "what measures the embedding during training",
+    "callbacks": "progress, checkpoints, pictures",
+    "logger": "where metrics go besides metrics.csv",
+    "trainer": "length of the run, devices, accumulation",
+    "paths": "where runs and data sets are",
+    "recipe": "fits a method to a small data set; chosen by data and method",
+    "experiment": "a full recipe: method, backbone, data and numbers",
+    "debug": "short runs to look for faults",
+}
+
+TEXT = """\
+Self-supervised pretraining of vision models. One command, one run folder with metrics, checkpoints and plots.
+
+    python train.py [group=option ...] [key=value ...]
+
+Groups and their options (a whole file each, conf/GROUP/OPTION.yaml):
+{groups}
+
+Five useful commands:
+  python train.py                                         a first run on embedded data, minutes on two cores
+  python train.py method=dino backbone=vit_tiny           another method, another network
+  python train.py trainer.max_epochs=5 optimizer.lr=0.1   any key; ~callbacks.NAME takes a node away
+  python train.py -m method=dino,byol seed=1,2,3          a run for every combination
+  python train.py method=dino --cfg job --resolve         what would run, every number filled in
+
+Read on: README.md, conf/config.yaml (the table of contents), CONTRIBUTING.md (add a method, backbone, data set).
+Hydra's own flags: python train.py --hydra-help
+"""
+
+
+def help_text(conf: Path = CONF) -> str:
+    """The whole help, with the options that exist in a conf folder."""
+    known = [group for group in GROUPS if (conf / group).is_dir()]
+    others = sorted(name for name in os.listdir(conf) if (conf / name).is_dir() and name not in GROUPS)
+    lines = [line for group in [*known, *others] for line in _group_lines(conf, group)]
+    return TEXT.format(groups="\n".join(lines))
+
+
+def _group_lines(conf: Path, group: str) -> list[str]:
+    options = sorted(name.removesuffix(".yaml") for name in os.listdir(conf / group) if name.endswith(".yaml"))
+    meaning = f"  {group:<11} {GROUPS.get(group, '')}".rstrip()
+    return [meaning, *wrap(" ".join(options), 104, initial_indent=" " * 16, subsequent_indent=" " * 16)]

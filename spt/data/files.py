@@ -1,0 +1,140 @@
+"""Images in files, and what happens to those that cannot be read."""
+
+from __future__ import annotations
+
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from spt.config.errors import ConfigError
+from spt.data.images import Cropper, Key
+from spt.types import Sample
+
+# N images of the set, B images per device
+
+logger = logging.getLogger(__name__)
+
+_UNREADABLE = (OSError, ValueError, SyntaxError)  # what PIL raises for absent, foreign, cut-off and garbled files
+_SKIP = "data.source.on_unreadable=skip"
+
+
+class FileImages:
+    """Images of any size in files; data workers decode them and cut their views.
+
+    Args:
+        paths: N files.
+        labels: [N], int64.
+        on_unreadable: stop raises; skip takes the next readable file in training, and counts nothing in evaluation.
+    """
+
+    def __init__(self, paths: list[str], labels: Tensor, *, on_unreadable: Literal["stop", "skip"]) -> None:
+        self.paths = paths
+        self.labels = labels
+        self.on_unreadable = on_unreadable
+        # shared with the workers, so that each damaged file is reported once and not once a worker and epoch
+        self._is_reported = torch.zeros(len(paths), dtype=torch.bool).share_memory_()
+
+    @property
+    def needs_cropper(self) -> bool:
+        """True: views are cut in workers."""
+        return True
+
+    def training_sample(self, keys: list[Key], cropper: Cropper | None) -> Sample:
+        """Sample with one [B, 3, S, S] a view. An image that takes another's place keeps the other's index.
+
+        Raises:
+            ConfigError: names the file that cannot be read, unless it may be skipped.
+        """
+        assert cropper is not None, "files differ in size: a cropper must be attached"
+        rows, crops = [], []
+        for key in keys:
+            row, image = self._read_nearby(key.row)
+            rows.append(row)
+            crops.append(cropper.crop(image, key.row, key.epoch))
+        views = [torch.stack(view) for view in zip(*crops, strict=True)]
+        epochs, indices = torch.tensor(keys).unbind(dim=1)  # [B], [B]
+        return Sample(views, self.labels[rows], indices.contiguous(), epochs.contiguous())
+
+    def evaluation_sample(self, keys: list[Key], cropper: Cropper | None) -> Sample:
+        """Sample with one [B, 3, S, S], the evaluated view; the index of a file that is skipped is -1.
+
+        Raises:
+            ConfigError: names the file that cannot be read, unless it may be skipped.
+        """
+        assert cropper is not None, "files differ in size: a cropper must be attached"
+        rows, indices, views = [], [], []
+        for key in keys:
+            row, image = self._read_nearby(max(key.row, 0))
+            rows.append(row)
+            indices.append(key.row if row == key.row else -1)
+            views.append(cropper.evaluation_crop_of(image))
+        epochs = torch.tensor([key.epoch for key in keys])
+        return Sample([torch.stack(views)], self.labels[rows], torch.tensor(indices), epochs)
+
+    def _read_nearby(self, index: int) -> tuple[int, Image.Image]:
+        """The image, or the next one that can be read if this one may be skipped; and its row."""
+        for step in range(len(self.paths)):
+            row = (index + step) % len(self.paths)
+            try:
+                return row, decode(self.paths[row])
+            except _UNREADABLE as error:
+                if self.on_unreadable == "stop":
+                    raise ConfigError(
+                        f"The image {self.paths[row]} cannot be read ({error}); replace it, use {_SKIP} to go on "
+                        "without it, or use data.source.verify=true to find all such files first."
+                    ) from error
+                self._report(row, error)
+        raise ConfigError(f"None of the {len(self.paths)} images around {self.paths[index]} can be read.")
+
+    def _report(self, row: int, error: Exception) -> None:
+        if not self._is_reported[row]:
+            self._is_reported[row] = True
+            logger.warning("The image %s cannot be read (%s): left out.", self.paths[row], error)
+
+
+def decode(path: str) -> Image.Image:
+    """The whole image, in three channels."""
+    with Image.open(path) as image:
+        return image.convert("RGB")
+
+
+def without_unreadable(files: list[tuple[str, int]], on_unreadable: Literal["stop", "skip"]) -> list[tuple[str, int]]:
+    """The files that can be read, each with its label.
+
+    Args:
+        files: path and label of each.
+        on_unreadable: stop raises if there is any that cannot; skip leaves them out, with one warning.
+
+    Raises:
+        ConfigError: lists all files that cannot be read; or none can.
+    """
+    # threads: PIL decodes without holding the interpreter's lock
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        problems = list(pool.map(_problem, (path for path, _ in files)))
+    bad = [f"{path} ({problem})" for (path, _), problem in zip(files, problems, strict=True) if problem is not None]
+    good = [file for file, problem in zip(files, problems, strict=True) if problem is None]
+    if bad and (on_unreadable == "stop" or not good):
+        raise ConfigError(
+            "\n".join(
+                (f"{len(bad)} of {len(files)} images cannot be read; replace or remove them, or use {_SKIP}:", *bad)
+            )
+        )
+    if bad:
+        logger.warning("%d of %d images cannot be read: left out.\n%s", len(bad), len(files), "\n".join(bad))
+    return good
+
+
+def _problem(path: str) -> str | None:
+    """What is wrong with a file; None if nothing is."""
+    try:
+        with Image.open(path) as image:
+            image.draft("RGB", (1, 1))  # JPEGs at an eighth of their size: every byte is read, few pixels are computed
+            image.load()
+    except _UNREADABLE as error:
+        return str(error)
+    return None

@@ -1,0 +1,136 @@
+"""What a data set is: images with labels, in memory or in files, and the samples that a loader makes of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from spt.types import Sample
+
+# N images of the set, B images per device, H, W pixels
+
+
+class Key(NamedTuple):
+    """Which image a sample holds, and when.
+
+    Attributes:
+        epoch: the pass over the data; carried by the key so that workers that live for the whole run need no message.
+        row: position in the set, which samples call index; -1 asks for a padded duplicate that no metric may count.
+    """
+
+    epoch: int
+    row: int
+
+
+class Cropper(Protocol):
+    """What cuts views out of images that differ in size, in a data worker."""
+
+    def crop(self, image: Image.Image | Tensor, index: int, epoch: int) -> list[Tensor]:
+        """One [3, S, S], uint8, a view."""
+
+    def evaluation_crop_of(self, image: Image.Image | Tensor) -> Tensor:
+        """[3, S, S], uint8."""
+
+
+class ImageSet(Protocol):
+    """Images and their labels.
+
+    Attributes:
+        labels: [N], int64; -1 for an image without label.
+    """
+
+    labels: Tensor
+
+    def training_sample(self, keys: list[Key], cropper: Cropper | None) -> Sample:
+        """A micro-batch for views; the cropper is there when `needs_cropper` says so."""
+
+    def evaluation_sample(self, keys: list[Key], cropper: Cropper | None) -> Sample:
+        """A batch for the evaluated view."""
+
+    @property
+    def needs_cropper(self) -> bool:
+        """Images differ in size, so that workers must cut the views."""
+
+
+class Splits(NamedTuple):
+    """A data set as a source gives it.
+
+    Attributes:
+        train: images to pretrain on.
+        val: images to evaluate on, all labelled.
+        num_classes: labels are below this.
+    """
+
+    train: ImageSet
+    val: ImageSet
+    num_classes: int
+
+
+class Source(Protocol):
+    """A data set's file in spt/data/sources: one class, one YAML."""
+
+    def prepare(self) -> None:
+        """Fetches what is missing, if it may; called in one process of each machine."""
+
+    def load(self) -> Splits:
+        """The data set. Raises ConfigError when it is not there: which files, where, and how to get them."""
+
+
+class MemoryImages:
+    """Images of one size, held in memory. Views cut their crops a batch at a time on the device.
+
+    Args:
+        images: [N, 3 or 1, H, W], uint8; grey images get three channels that share memory.
+        labels: [N], int64.
+    """
+
+    def __init__(self, images: Tensor, labels: Tensor) -> None:
+        self.images = images.expand(-1, 3, -1, -1)
+        self.labels = labels
+
+    @property
+    def needs_cropper(self) -> bool:
+        """False: the device cuts the crops."""
+        return False
+
+    def training_sample(self, keys: list[Key], cropper: Cropper | None) -> Sample:
+        """Sample with images [B, 3, H, W]."""
+        epochs, indices = torch.tensor(keys).unbind(dim=1)  # [B], [B]
+        rows = indices.clamp(min=0)  # any image will do for a duplicate that is not counted
+        return Sample(self.images[rows], self.labels[rows], indices.contiguous(), epochs.contiguous())
+
+    def evaluation_sample(self, keys: list[Key], cropper: Cropper | None) -> Sample:
+        """The same: the views differ, not the sample."""
+        return self.training_sample(keys, cropper)
+
+
+class Samples(Dataset[Sample]):
+    """Batches of a set by their keys; what a DataLoader calls its data set.
+
+    Args:
+        images: the set.
+        cropper: cuts views in workers, for sets that need it.
+        is_training: augmented views, else the evaluated one.
+    """
+
+    def __init__(self, images: ImageSet, cropper: Cropper | None, *, is_training: bool) -> None:
+        self.images = images
+        self.cropper = cropper
+        self.is_training = is_training
+
+    def __len__(self) -> int:
+        return len(self.images.labels)
+
+    def __getitem__(self, key: Key) -> Sample:
+        """A batch of one."""
+        return self.__getitems__([key])
+
+    def __getitems__(self, keys: list[Key]) -> Sample:
+        """A whole batch at once, which the DataLoader prefers to one call an image."""
+        if self.is_training:
+            return self.images.training_sample(keys, self.cropper)
+        return self.images.evaluation_sample(keys, self.cropper)

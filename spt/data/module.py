@@ -1,0 +1,204 @@
+"""The data of a run: training micro-batches, and the images that evaluation searches and scores."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from typing import TypeVar
+
+import torch
+from lightning import LightningDataModule
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from spt.config.errors import ConfigError
+from spt.data.images import Cropper, Samples, Source, Splits
+from spt.data.sampler import EvaluationSampler, GlobalBatchSampler, Position, shuffled
+from spt.types import Sample
+from spt.views.draws import BANK_STREAM
+
+logger = logging.getLogger(__name__)
+
+_Batch = TypeVar("_Batch")
+
+
+class SampleLoader(DataLoader[Sample]):
+    """A DataLoader whose position follows from the trainer's counters, which every checkpoint holds.
+
+    The two methods tell Lightning that the loader can go on in the middle of an epoch; there is nothing to keep.
+    """
+
+    def state_dict(self) -> dict[str, int]:
+        """Empty."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        """Does nothing: `GlobalBatchSampler.position` is asked at every iteration."""
+
+
+class ImageData(LightningDataModule):
+    """Loaders over one data set. Batches are `Sample`s: decoded images, no augmentation.
+
+    Works without a trainer too, as one process at epoch 0.
+
+    Args:
+        source: reads the data set.
+        image_size: pixels of the views unless the views say otherwise.
+        num_classes: of the labels.
+        num_images: training images; None when only the source knows.
+        mean: of the channels of the training images in [0, 1].
+        std: of the channels.
+        evaluation_crop: side of the evaluated central crop as a share of the resized image's shorter side.
+        bank_size: labelled training images that k-NN searches, a fixed random subset; None for all.
+        global_batch_size: images of one optimizer step, over all devices and micro-batches.
+        evaluation_batch_size: images per device.
+        num_workers: processes per device that read images; 0 reads in the training process.
+        pin_memory: whether batches are staged for copies to a GPU; without one this does nothing.
+        seed: of the run: order of the images, and the bank.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Source,
+        image_size: int,
+        num_classes: int,
+        num_images: int | None,
+        mean: list[float],
+        std: list[float],
+        evaluation_crop: float,
+        bank_size: int | None,
+        global_batch_size: int,
+        evaluation_batch_size: int,
+        num_workers: int,
+        pin_memory: bool,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.source = source
+        self.image_size = image_size
+        self.num_classes = num_classes
+        self.num_images = num_images
+        self.mean, self.std = mean, std
+        self.evaluation_crop = evaluation_crop
+        self.bank_size = bank_size
+        self.global_batch_size = global_batch_size
+        self.evaluation_batch_size = evaluation_batch_size
+        self.num_workers = num_workers
+        self.pin_memory = pin_memory
+        self.seed = seed
+        self.cropper: Cropper | None = None
+        self._splits: Splits | None = None
+
+    def attach(self, cropper: Cropper) -> None:
+        """Gives workers the views, which cut crops out of images that differ in size; before the first loader."""
+        self.cropper = cropper
+
+    def prepare_data(self) -> None:
+        """Fetches what is missing, in one process of each machine."""
+        self.source.prepare()
+
+    def setup(self, stage: str | None = None) -> None:
+        """Reads the data set, once."""
+        _ = self.splits
+
+    @property
+    def splits(self) -> Splits:
+        """The data set, read at the first use.
+
+        Raises:
+            ConfigError: it is not there, or is not what the config says.
+        """
+        if self._splits is None:
+            self._splits = self._read()
+        return self._splits
+
+    def _read(self) -> Splits:
+        splits = self.source.load()
+        num_images = len(splits.train.labels)
+        if splits.num_classes != self.num_classes:
+            raise ConfigError(
+                f"data.num_classes={self.num_classes}, but the data set has {splits.num_classes} classes; "
+                f"use data.num_classes={splits.num_classes}."
+            )
+        if self.num_images is not None and num_images != self.num_images:
+            raise ConfigError(
+                f"data.num_images={self.num_images}, but the data set has {num_images} training images; "
+                f"use data.num_images={num_images}."
+            )
+        logger.debug("Read %d training and %d validation images.", num_images, len(splits.val.labels))
+        return splits
+
+    def train_dataloader(self) -> SampleLoader:
+        """Micro-batches of this process, from where training stands; its length is that of a whole epoch."""
+        train = self.splits.train
+        sampler = GlobalBatchSampler(
+            num_images=len(train.labels),
+            global_batch_size=self.global_batch_size,
+            accumulation=1 if self.trainer is None else self.trainer.accumulate_grad_batches,
+            rank=self._rank,
+            world_size=self._world_size,
+            seed=self.seed,
+            position=self._position,
+        )
+        return self._loader(Samples(train, self._cropper_for(train.needs_cropper), is_training=True), sampler)
+
+    def val_dataloader(self) -> list[SampleLoader]:
+        """[bank, validation]: labelled training images without augmentation, then the images that are scored."""
+        train, val = self.splits.train, self.splits.val
+        return [
+            self._loader(
+                Samples(images, self._cropper_for(images.needs_cropper), is_training=False),
+                EvaluationSampler(
+                    rows, batch_size=self.evaluation_batch_size, rank=self._rank, world_size=self._world_size
+                ),
+            )
+            for images, rows in ((train, self._bank_rows()), (val, torch.arange(len(val.labels))))
+        ]
+
+    def _bank_rows(self) -> Tensor:
+        """Positions in the training set of the images that k-NN searches, ascending."""
+        labelled = (self.splits.train.labels >= 0).nonzero()[:, 0]
+        if self.bank_size is None or self.bank_size >= len(labelled):
+            return labelled
+        chosen = shuffled(len(labelled), seed=self.seed, stream=BANK_STREAM, epoch=0)[: self.bank_size]
+        return labelled[chosen].sort().values
+
+    def _loader(self, samples: Samples, sampler: GlobalBatchSampler | EvaluationSampler) -> SampleLoader:
+        return SampleLoader(
+            samples,
+            batch_sampler=sampler,
+            num_workers=self.num_workers,
+            collate_fn=_as_it_is,
+            pin_memory=self.pin_memory and torch.cuda.is_available(),  # torch warns about pinning for no one
+            persistent_workers=self.num_workers > 0,
+            generator=torch.Generator(),  # else every new iteration moves torch's global random state
+        )
+
+    def _cropper_for(self, is_needed: bool) -> Cropper | None:
+        assert self.cropper is not None or not is_needed, "attach(views) before the first loader"
+        return self.cropper if is_needed else None
+
+    @property
+    def _rank(self) -> int:
+        return 0 if self.trainer is None else self.trainer.global_rank
+
+    @property
+    def _world_size(self) -> int:
+        return 1 if self.trainer is None else self.trainer.world_size
+
+    def _position(self) -> Position:
+        """Where training stands, from the trainer's counters, fresh or restored."""
+        if self.trainer is None:
+            return Position(0, 0)
+        batch_progress = self.trainer.fit_loop.epoch_loop.batch_progress
+        epochs, batches = asdict(self.trainer.fit_loop.epoch_progress.current), asdict(batch_progress.current)
+        if epochs["started"] == epochs["processed"]:  # between epochs; the counter of batches is still that of the last
+            return Position(epochs["processed"], 0)
+        if batch_progress.is_last_batch and batches["processed"] == batches["ready"]:
+            return Position(epochs["processed"] + 1, 0)  # saved after the last batch, before the epoch was counted
+        return Position(epochs["processed"], batches["processed"])
+
+
+def _as_it_is(batch: _Batch) -> _Batch:
+    return batch

@@ -1,0 +1,40 @@
+"""Handwritten digits, 8 x 8, that come with scikit-learn: no download."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from spt.data.images import MemoryImages, Splits
+
+
+@dataclass(frozen=True)
+class Digits:
+    """1797 grey images of ten classes, at their own 8 x 8 pixels.
+
+    Attributes:
+        val_share: share of every class that is kept for validation.
+        split_seed: of the split, apart from the run's seed so that runs can be compared.
+    """
+
+    val_share: float
+    split_seed: int
+
+    def prepare(self) -> None:
+        """Nothing to fetch."""
+
+    def load(self) -> Splits:
+        """Stratified split into training and validation images."""
+        digits = load_digits()
+        train, val = train_test_split(
+            range(len(digits.target)), test_size=self.val_share, random_state=self.split_seed, stratify=digits.target
+        )
+        # the originals count to 16
+        images = (torch.from_numpy(digits.images) * (255 / 16)).round().byte()[:, None]  # [N, 1, 8, 8]
+        labels = torch.from_numpy(digits.target).long()  # [N]
+        return Splits(
+            train=MemoryImages(images[train], labels[train]), val=MemoryImages(images[val], labels[val]), num_classes=10
+        )

@@ -1,0 +1,170 @@
+"""One experiment from config to result: check, build, fit, report."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+import torch
+from hydra.core.hydra_config import HydraConfig
+from lightning import Trainer, seed_everything
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
+
+from spt.callbacks.throughput import Throughput
+from spt.config.build import build_callbacks, build_data, build_loggers, build_module, build_trainer
+from spt.config.check import check
+from spt.config.facts import Facts, gather_facts
+from spt.data.module import ImageData
+from spt.module import SSLModule
+from spt.reporting.atomic import write_text
+from spt.reporting.metrics_file import MetricsFile
+from spt.reporting.plots import plot_curves
+from spt.reporting.quiet import quiet
+from spt.reporting.start import last_line, start_block
+from spt.reporting.summary import Status, Summary, write_summary
+from spt.reporting.wandb import finish
+from spt.teacher_student import Branch
+
+logger = logging.getLogger(__name__)
+
+
+def train(cfg: DictConfig) -> float | None:
+    """Runs the experiment that `cfg` describes, in the run folder that Hydra has chosen.
+
+    Args:
+        cfg: composed by train.py or `spt.compose`.
+
+    Returns:
+        val/knn_top1 at the end, for sweeps; None when no probe measured it.
+
+    Raises:
+        ConfigError: the experiment cannot work; says what to type instead.
+        NonFiniteLossError: the loss became infinite or not a number.
+    """
+    quiet()
+    facts = gather_facts(cfg, _choices())
+    warnings = check(facts)
+    seed_everything(cfg.seed, workers=True, verbose=False)
+    torch.set_float32_matmul_precision(cfg.precision.matmul)
+    data = build_data(cfg)
+    data.setup("fit")
+    facts = facts.with_data(len(data.splits.train.labels))
+    check(facts)  # again, now that the images are counted
+    for warning in warnings:
+        logger.warning(warning)
+    return Run(cfg, data, facts).fit()
+
+
+def _choices() -> dict[str, str]:
+    return {str(group): str(option) for group, option in HydraConfig.get().runtime.choices.items() if option}
+
+
+class Run:
+    """A built experiment with its run folder.
+
+    Args:
+        cfg: composed and checked.
+        data: set up.
+        facts: with the images counted.
+    """
+
+    def __init__(self, cfg: DictConfig, data: ImageData, facts: Facts) -> None:
+        self.cfg = cfg
+        self.facts = facts
+        self.choices = _choices()
+        self.folder = Path(HydraConfig.get().runtime.output_dir)
+        self.data = data
+        self.module: SSLModule = build_module(cfg)
+        self.data.attach(self.module.views)
+        self.metrics_file = MetricsFile(self.folder)
+        self.throughput = Throughput(log_every_n_steps=cfg.trainer.log_every_n_steps)
+        self.trainer: Trainer = build_trainer(
+            cfg,
+            folder=self.folder,
+            callbacks=[self.throughput, *build_callbacks(cfg)],
+            loggers=[self.metrics_file, *build_loggers(cfg)],
+        )
+        self.started_at = time.monotonic()
+
+    def fit(self) -> float | None:
+        """Trains, evaluates, and leaves summary.json and the curves whatever happens."""
+        write_text(self.folder / "config_resolved.yaml", OmegaConf.to_yaml(self.cfg, resolve=True))
+        logger.info(self._start_block())
+        status: Status = "failed"
+        error: str | None = "interrupted"
+        try:
+            self.trainer.fit(self.module, datamodule=self.data, ckpt_path=self.cfg.resume)
+            self._evaluate_the_end()
+            status, error = "completed", None
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, and Lightning's answer to SIGTERM
+            status, error = "preempted", None
+            raise
+        except Exception as exception:
+            error = f"{type(exception).__name__}: {exception}"
+            raise
+        finally:
+            self._report(status, error)
+        logger.info(
+            last_line(folder=self.folder, at_start=self.module.metrics_at_start, metrics=self.metrics_file.latest)
+        )
+        return self.metrics_file.latest.get("val/knn_top1")
+
+    def _start_block(self) -> str:
+        data = self.cfg.data
+        accumulated = self.cfg.trainer.accumulate_grad_batches
+        return start_block(
+            method=self.choices["method"],
+            backbone=self.choices["backbone"],
+            num_parameters=sum(parameter.numel() for parameter in _backbone(self.module).parameters()),
+            data=self.choices["data"],
+            num_images=len(self.data.splits.train.labels),
+            strategy=self.choices["strategy"],
+            precision=self.choices["precision"],
+            accelerator=self.trainer.accelerator.name(),
+            world_size=self.trainer.world_size,
+            batch_size_per_device=data.global_batch_size // (self.trainer.world_size * accumulated),
+            accumulate_grad_batches=accumulated,
+            lr=self.cfg.optimizer.lr,
+            total_steps=self.facts.total_steps or 0,
+            steps_per_epoch=self.facts.steps_per_epoch or 0,
+            folder=self.folder,
+        )
+
+    def _evaluate_the_end(self) -> None:
+        """Once more where the run ended between two evaluations."""
+        every = self.cfg.trainer.check_val_every_n_epoch * self.module.progress.steps_per_epoch
+        if self.cfg.probes and self.trainer.global_step % every:
+            self.trainer.validate(self.module, datamodule=self.data, verbose=False)
+
+    def _report(self, status: Status, error: str | None) -> None:
+        finish(exit_code=0 if status == "completed" else 1)
+        if not self.trainer.is_global_zero:
+            return
+        write_summary(
+            self.folder,
+            Summary(
+                status=status,
+                method=self.choices["method"],
+                backbone=self.choices["backbone"],
+                data=self.choices["data"],
+                strategy=self.choices["strategy"],
+                precision=self.choices["precision"],
+                world_size=self.trainer.world_size,
+                global_batch_size=self.cfg.data.global_batch_size,
+                epochs=self.trainer.current_epoch,
+                steps=self.trainer.global_step,
+                seconds=time.monotonic() - self.started_at,
+                images_per_second=self.throughput.images_per_second,
+                metrics_at_start=self.module.metrics_at_start,
+                metrics=self.metrics_file.latest,
+                error=error,
+            ),
+        )
+        plot_curves(self.folder)
+
+
+def _backbone(module: SSLModule) -> nn.Module:
+    student = module.method.networks.student
+    return student.backbone if isinstance(student, Branch) else student

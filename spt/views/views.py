@@ -1,0 +1,176 @@
+"""From decoded images to the views that a method sees."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from spt.config.errors import ConfigError
+from spt.types import Sample
+from spt.views.boxes import DRAWS
+from spt.views.draws import uniform
+from spt.views.resample import apply_separable, resize_bytes, resize_weights
+from spt.views.view import COLOR_DRAWS, View
+
+# B images per device, V global views, L local views, H, W pixels of the image, S, s pixels of global, local views
+
+
+class Views(nn.Module):
+    """The views of every image: global ones, then small local ones; and the one plain view that is evaluated.
+
+    A view's place in that order selects its random numbers, which depend on (seed, place, epoch, index) alone.
+
+    Args:
+        seed: of the run.
+        global_size: S, pixels of global views and of the evaluated view.
+        local_size: s, pixels of local views.
+        num_local_views: L; 0 for no multi-crop.
+        mean: of the three channels in [0, 1], taken off last.
+        std: of the three channels, divided by last.
+        evaluation_crop: side of the central crop as a share of the resized image's shorter side.
+        local_view: how local views are made; None when there can be none.
+        global_views: how each global view is made, in order; the names are for people.
+
+    Raises:
+        ConfigError: no global view, or local views that nothing says how to make, or a share outside (0, 1].
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int,
+        global_size: int,
+        local_size: int,
+        num_local_views: int,
+        mean: list[float],
+        std: list[float],
+        evaluation_crop: float,
+        local_view: View | None,
+        global_views: dict[str, View],
+    ) -> None:
+        super().__init__()
+        if not global_views:
+            raise ConfigError("views.global_views is empty: a method has nothing to see; use views=simclr.")
+        if num_local_views > 0 and local_view is None:
+            raise ConfigError(
+                f"views.num_local_views={num_local_views}, but these views do not say how a local view is made; "
+                "use views=dino or views.num_local_views=0."
+            )
+        if min(global_size, local_size) < 1 or num_local_views < 0:
+            raise ConfigError("views.global_size and views.local_size are pixels and must be at least 1.")
+        if not 0 < evaluation_crop <= 1:
+            raise ConfigError(f"views.evaluation_crop={evaluation_crop} is a share; use a number above 0, at most 1.")
+        self.seed = seed
+        self.global_size = global_size
+        # plain floats, not buffers: bf16-true would round a buffer, and a copy to the device would wait for it
+        self.mean = mean
+        self.std = std
+        self.evaluation_crop = evaluation_crop
+        local_views = [] if local_view is None else [local_view] * num_local_views
+        self.num_global_views = len(global_views)
+        self.views = [*global_views.values(), *local_views]
+        self.sizes = [global_size] * len(global_views) + [local_size] * len(local_views)
+
+    def forward(self, sample: Sample) -> tuple[list[Tensor], list[Tensor]]:
+        """Augmented, normalised views on the sample's device.
+
+        Args:
+            sample: images as one tensor [B, 3, H, W], or as the V + L crops of `crop`.
+
+        Returns:
+            V global views [B, 3, S, S] and L local views [B, 3, s, s], float32.
+        """
+        # autocast would take the resampling to half precision
+        with torch.autocast(sample.indices.device.type, enabled=False):
+            images = None if isinstance(sample.images, list) else _to_floats(sample.images)
+            views = []
+            for place, view in enumerate(self.views):
+                if images is None:
+                    crops = _to_floats(sample.images[place])
+                else:
+                    draws = uniform(self.seed, 2 * place, sample.epochs, sample.indices, DRAWS)
+                    crops = view.crop(images, draws, self.sizes[place])
+                draws = uniform(self.seed, 2 * place + 1, sample.epochs, sample.indices, COLOR_DRAWS)
+                views.append(self._normalise(view.recolor(crops, draws)))
+        return views[: self.num_global_views], views[self.num_global_views :]
+
+    def crop(self, image: Image.Image | Tensor, index: int, epoch: int) -> list[Tensor]:
+        """The V + L random crops of one image of any size, before colours; for data workers.
+
+        Args:
+            image: of PIL, or [3, H, W], uint8.
+            index: its position in the data set.
+            epoch: the pass over the data.
+
+        Returns:
+            [3, S, S] or [3, s, s] each, uint8.
+        """
+        decoded = _to_bytes(image)
+        epochs, indices = torch.tensor([epoch]), torch.tensor([index])
+        return [
+            view.crop_one(decoded, uniform(self.seed, 2 * place, epochs, indices, DRAWS), self.sizes[place])
+            for place, view in enumerate(self.views)
+        ]
+
+    def evaluation_view(self, images: Tensor | list[Tensor]) -> Tensor:
+        """The plain view that is evaluated: shorter side resized, center cropped, normalised. No randomness.
+
+        Args:
+            images: [B, 3, H, W], uint8; or a list of one [B, 3, S, S], uint8, already made by `evaluation_crop_of`.
+
+        Returns:
+            [B, 3, S, S], float32.
+        """
+        if isinstance(images, list):
+            return self._normalise(_to_floats(images[0]))
+        with torch.autocast(images.device.type, enabled=False):
+            height, width = images.shape[-2:]
+            resized_height, resized_width = self._resized(height, width)
+            rows = self._central_weights(height, resized_height, images.device)  # [1, S, H]
+            columns = self._central_weights(width, resized_width, images.device)  # [1, S, W]
+            return self._normalise(apply_separable(_to_floats(images), rows, columns).clamp(0, 1))
+
+    def evaluation_crop_of(self, image: Image.Image | Tensor) -> Tensor:
+        """The evaluated view of one image of any size, not yet normalised: [3, S, S], uint8. For data workers.
+
+        Args:
+            image: of PIL, or [3, H, W], uint8.
+        """
+        decoded = _to_bytes(image)
+        height, width = self._resized(decoded.shape[1], decoded.shape[2])
+        top, left = self._margin(height), self._margin(width)
+        resized = resize_bytes(decoded, height, width, "bicubic")
+        return resized[:, top : top + self.global_size, left : left + self.global_size].contiguous()
+
+    def _resized(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of the whole image once its shorter side has the size that the central crop is cut from."""
+        shorter = round(self.global_size / self.evaluation_crop)
+        if height <= width:
+            return shorter, int(shorter * width / height)
+        return int(shorter * height / width), shorter
+
+    def _margin(self, resized: int) -> int:
+        return round((resized - self.global_size) / 2)
+
+    def _central_weights(self, in_size: int, resized: int, device: torch.device) -> Tensor:
+        starts, lengths = torch.zeros(1, device=device), torch.full((1,), float(in_size), device=device)
+        # bicubic, as DINO and most others evaluate
+        weights = resize_weights(starts, lengths, in_size=in_size, out_size=resized, interpolation="bicubic")
+        return weights[:, self._margin(resized) : self._margin(resized) + self.global_size]
+
+    def _normalise(self, images: Tensor) -> Tensor:
+        for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
+            images[:, channel].sub_(mean).div_(std)
+        return images
+
+
+def _to_floats(images: Tensor) -> Tensor:
+    return images.float() / 255
+
+
+def _to_bytes(image: Image.Image | Tensor) -> Tensor:
+    if isinstance(image, Tensor):
+        return image
+    return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)  # [3, H, W]

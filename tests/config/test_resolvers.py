@@ -1,0 +1,38 @@
+"""Arithmetic of YAML files."""
+
+from __future__ import annotations
+
+import pytest
+from omegaconf import OmegaConf
+
+from spt.config.resolvers import linear_lr, local_size, per_device_batch, register, sqrt_lr
+
+
+def test_learning_rates_scale_with_the_global_batch() -> None:
+    assert linear_lr(0.3, 4096) == pytest.approx(4.8)
+    assert sqrt_lr(0.075, 4096) == pytest.approx(4.8)
+
+
+@pytest.mark.parametrize(("image", "patch", "size"), [(224, 16, 96), (16, 4, 8), (28, 4, 12), (8, 8, 8), (32, 1, 14)])
+def test_small_crops_are_three_sevenths_in_whole_patches(image: int, patch: int, size: int) -> None:
+    assert local_size(image, patch) == size
+
+
+@pytest.mark.parametrize("patch", [0, -4, None])
+def test_a_patch_that_a_rule_refuses_raises_nothing(patch: int | None) -> None:
+    assert local_size(224, patch) == 96
+
+
+@pytest.mark.parametrize(
+    ("devices", "nodes", "accumulate", "batch"), [(2, 3, 4, 5), ("auto", 1, 2, 60), (0, 1, 1, 120), (7, 1, 1, 17)]
+)
+def test_the_batch_of_a_device_is_its_share(devices: int | str, nodes: int, accumulate: int, batch: int) -> None:
+    assert per_device_batch(120, devices, nodes, accumulate) == batch
+
+
+def test_registering_twice_is_allowed() -> None:
+    register()
+    register()
+    cfg = OmegaConf.create({"lr": "${linear_lr:0.1,512}", "batch": "${per_device_batch:12,[0,1],1,1}"})
+    assert cfg.lr == pytest.approx(0.2)
+    assert cfg.batch == 6
