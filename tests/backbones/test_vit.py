@@ -17,7 +17,7 @@ def vit(**changes: object) -> VisionTransformer:
     sizes = {
         "image_size": 12, "patch_size": 4, "embed_dim": 16, "depth": 2, "num_heads": 2, "mlp_ratio": 2.0,
         "class_token": True,
-        "positions": "learned", "patch_embed_init": "default", "drop_path": 0.0,
+        "positions": "learned", "init_std": 0.02, "patch_embed_init": "default", "drop_path": 0.0,
     }  # fmt: skip
     return VisionTransformer(**{**sizes, **changes})
 
