@@ -20,17 +20,18 @@ class LinearProbe(Probe):
     """val/linear_top1: accuracy of a linear classifier that learns from the augmented views beside the pretraining.
 
     It steps once per optimizer step, on the mean gradient over that step's micro-batches and processes, so its
-    weights are bit-identical on every process. Before the first step, a classifier of its own is fitted to the
-    untrained network's embeddings of the bank: the value at the start says what a random network is good for, which is
-    more than chance.
+    weights are bit-identical on every process. At each evaluation a copy of it goes over the bank's embeddings, which
+    stand still and are not augmented, before it is scored: so the untrained network, for which nothing was learnt
+    online, is measured like the trained one.
 
     Args:
         lr: learning rate, constant: the embeddings keep moving, so there is no end to anneal towards.
         momentum: of the gradient.
         weight_decay: added to the gradient as weight_decay * weight, biases left out.
+        statistics_momentum: share of the old mean and variance, which standardise embeddings, that stays at each step.
         num_classes: of the data set.
-        start_passes: passes over the bank for the untrained network's classifier.
-        start_batch_size: its images per step, global.
+        bank_passes: passes of the copy over the bank at each evaluation.
+        bank_batch_size: images of the bank in one of its steps, global.
         seed: of the order of the bank in those passes.
     """
 
@@ -40,25 +41,27 @@ class LinearProbe(Probe):
         lr: float,
         momentum: float,
         weight_decay: float,
+        statistics_momentum: float,
         num_classes: int,
-        start_passes: int,
-        start_batch_size: int,
+        bank_passes: int,
+        bank_batch_size: int,
         seed: int,
     ) -> None:
         super().__init__()
         self.lr = lr
         self.momentum = momentum
         self.weight_decay = weight_decay
+        self.statistics_momentum = statistics_momentum
         self.num_classes = num_classes
-        self.start_passes = start_passes
-        self.start_batch_size = start_batch_size
+        self.bank_passes = bank_passes
+        self.bank_batch_size = bank_batch_size
         self.seed = seed
         self.classifier = self._new_classifier()
         self._step = 0
 
     def loaders(self, trainer: Trainer) -> tuple[int, ...]:
-        """Held-out images; before the first step also those that the untrained network's classifier is fitted to."""
-        return (BANK, VAL) if trainer.sanity_checking else (VAL,)
+        """Images that the copy goes over, and held-out ones."""
+        return (BANK, VAL)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Sets the clock that tells micro-batches from steps."""
@@ -84,7 +87,7 @@ class LinearProbe(Probe):
     def measure(self, trainer: Trainer, module: LightningModule, rows: dict[int, Rows]) -> dict[str, float]:
         """{"val/linear_top1"}, in [0, 1]."""
         val = rows[VAL].labelled()
-        classifier = self._fit(rows[BANK].labelled()) if trainer.sanity_checking else self.classifier
+        classifier = self._settled(rows[BANK].labelled())
         return {"val/linear_top1": top1(classifier.logits(val.embeddings), val.labels)}
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -96,16 +99,23 @@ class LinearProbe(Probe):
         self.classifier.load_state_dict(state_dict)
 
     def _new_classifier(self) -> LinearClassifier:
-        return LinearClassifier(self.num_classes, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        return LinearClassifier(
+            self.num_classes,
+            lr=self.lr,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            statistics_momentum=self.statistics_momentum,
+        )
 
-    def _fit(self, bank: Rows) -> LinearClassifier:
-        """A classifier fitted to all of the bank, on every process alike: no gradient needs to be averaged."""
+    def _settled(self, bank: Rows) -> LinearClassifier:
+        """A copy that went over all of the bank, on every process alike: no gradient needs to be averaged."""
         classifier = self._new_classifier()
+        classifier.load_state_dict(self.classifier.state_dict())
         # of its own: torch's global random state belongs to the pretraining
         generator = torch.Generator().manual_seed(self.seed)
-        for _ in range(self.start_passes):
+        for _ in range(self.bank_passes):
             order = torch.randperm(len(bank.labels), generator=generator).to(bank.labels.device)
-            for chosen in order.split(self.start_batch_size):
+            for chosen in order.split(self.bank_batch_size):
                 classifier.add(bank.embeddings[chosen], bank.labels[chosen])
                 classifier.step_alone()
         return classifier

@@ -31,8 +31,8 @@ def compare(rank: int, store: str) -> None:
     for gathered, expected in zip(gather_unique(mine), whole, strict=True):
         assert torch.equal(gathered, expected), f"process {rank} gathered {gathered}"
 
-    shared = LinearClassifier(C, lr=2.0, momentum=0.9, weight_decay=0.01)
-    alone = LinearClassifier(C, lr=2.0, momentum=0.9, weight_decay=0.01)
+    shared = LinearClassifier(C, lr=2.0, momentum=0.9, weight_decay=0.01, statistics_momentum=0.9)
+    alone = LinearClassifier(C, lr=2.0, momentum=0.9, weight_decay=0.01, statistics_momentum=0.9)
     everything = [index for indices in INDICES for index in indices]
     for _ in range(3):
         shared.add(mine.embeddings, mine.labels)

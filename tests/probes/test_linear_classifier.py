@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch.optim import SGD
 
-from spt.probes.linear_classifier import LinearClassifier, features
+from spt.probes.linear_classifier import LinearClassifier
 
 # b=6 images, D=5, C=3
 
@@ -16,8 +16,21 @@ def batches(count: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     ]
 
 
+def probe(
+    *, lr: float = 1.0, momentum: float = 0.0, weight_decay: float = 0.0, statistics_momentum: float = 0.8
+) -> LinearClassifier:
+    """A classifier that has measured one batch of its own, other than those of the tests."""
+    classifier = LinearClassifier(
+        3, lr=lr, momentum=momentum, weight_decay=weight_decay, statistics_momentum=statistics_momentum
+    )
+    classifier.add(2 * torch.randn(7, 5, generator=torch.Generator().manual_seed(9)) + 3, torch.zeros(7).long())
+    classifier.step()
+    return classifier
+
+
 def test_steps_equal_autograd_and_torchs_sgd() -> None:
-    classifier = LinearClassifier(3, lr=0.7, momentum=0.9, weight_decay=0.02)
+    classifier = probe(lr=0.7, momentum=0.9, weight_decay=0.02)
+    mean, square = classifier.state_dict()["statistics"]
     weights, biases = torch.zeros(3, 5, requires_grad=True), torch.zeros(3, requires_grad=True)
     groups: list[dict[str, list[torch.Tensor] | float]]
     groups = [{"params": [weights], "weight_decay": 0.02}, {"params": [biases]}]
@@ -25,7 +38,8 @@ def test_steps_equal_autograd_and_torchs_sgd() -> None:
     for embeddings, labels in batches(4):
         classifier.add(embeddings, labels)
         classifier.step()
-        inputs = F.layer_norm(embeddings, (5,)) / 5**0.5
+        inputs = (embeddings - mean) / (square - mean**2 + 1e-5).sqrt() / 5**0.5
+        mean, square = 0.8 * mean + 0.2 * embeddings.mean(0), 0.8 * square + 0.2 * embeddings.square().mean(0)
         optimizer.zero_grad()
         F.cross_entropy(inputs @ weights.T + biases, labels).backward()
         optimizer.step()
@@ -35,11 +49,11 @@ def test_steps_equal_autograd_and_torchs_sgd() -> None:
 
 def test_two_micro_batches_make_the_step_of_their_concatenation() -> None:
     (first, first_labels), (second, second_labels) = batches(2)
-    apart = LinearClassifier(3, lr=1.0, momentum=0.9, weight_decay=0.0)
+    apart = probe(momentum=0.9, weight_decay=0.0)
     apart.add(first[:2], first_labels[:2])
     apart.add(second, second_labels)
     apart.step()
-    together = LinearClassifier(3, lr=1.0, momentum=0.9, weight_decay=0.0)
+    together = probe(momentum=0.9, weight_decay=0.0)
     together.add(torch.cat([first[:2], second]), torch.cat([first_labels[:2], second_labels]))
     together.step()
     torch.testing.assert_close(apart.state_dict()["weights"], together.state_dict()["weights"])
@@ -48,10 +62,10 @@ def test_two_micro_batches_make_the_step_of_their_concatenation() -> None:
 def test_images_without_a_label_teach_nothing() -> None:
     [(embeddings, labels)] = batches(1)
     labels[2:4] = -1
-    some = LinearClassifier(3, lr=1.0, momentum=0.0, weight_decay=0.0)
+    some = probe(momentum=0.0, weight_decay=0.0)
     some.add(embeddings, labels)
     some.step()
-    only = LinearClassifier(3, lr=1.0, momentum=0.0, weight_decay=0.0)
+    only = probe(momentum=0.0, weight_decay=0.0)
     only.add(embeddings[labels >= 0], labels[labels >= 0])
     only.step()
     torch.testing.assert_close(some.state_dict()["weights"], only.state_dict()["weights"])
@@ -60,7 +74,7 @@ def test_images_without_a_label_teach_nothing() -> None:
 def test_a_prediction_does_not_depend_on_the_rest_of_its_batch() -> None:
     """Trap 84."""
     [(embeddings, labels)] = batches(1)
-    classifier = LinearClassifier(3, lr=1.0, momentum=0.0, weight_decay=0.0)
+    classifier = probe(momentum=0.0, weight_decay=0.0)
     classifier.add(embeddings, labels)
     classifier.step()
     order = torch.tensor([3, 1, 5, 0, 2, 4])
@@ -68,19 +82,31 @@ def test_a_prediction_does_not_depend_on_the_rest_of_its_batch() -> None:
     torch.testing.assert_close(classifier.logits(embeddings)[2:3], classifier.logits(embeddings[2:3]))
 
 
-def test_features_have_mean_zero_and_length_one_at_any_scale() -> None:
-    embeddings = 100 * torch.randn(6, 5, generator=torch.Generator().manual_seed(1)) + 30
-    inputs = features(embeddings.to(torch.bfloat16))
-    assert inputs.dtype == torch.float32
-    torch.testing.assert_close(inputs[:, :-1].norm(dim=1), torch.ones(6), rtol=1e-4, atol=0)
-    torch.testing.assert_close(inputs[:, :-1].mean(dim=1), torch.zeros(6), rtol=0, atol=1e-6)
-    assert torch.equal(inputs[:, -1], torch.ones(6))
+def test_the_first_step_measures_and_does_not_move() -> None:
+    [(embeddings, labels)] = batches(1)
+    classifier = LinearClassifier(3, lr=1.0, momentum=0.0, weight_decay=0.0, statistics_momentum=0.9)
+    classifier.add(embeddings, labels)
+    classifier.step()
+    assert classifier.state_dict()["weights"].abs().max() == 0
+    expected = torch.stack([embeddings.mean(0), embeddings.square().mean(0)])
+    torch.testing.assert_close(classifier.state_dict()["statistics"], expected)
+
+
+def test_a_direction_that_all_images_share_does_not_hide_what_tells_them_apart() -> None:
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.randint(0, 3, (60,), generator=generator)
+    embeddings = F.one_hot(labels, 5) * 0.01 + torch.tensor([50.0, 0.0, 0.0, 80.0, 0.0])
+    classifier = LinearClassifier(3, lr=10.0, momentum=0.9, weight_decay=0.0, statistics_momentum=0.9)
+    for _ in range(20):
+        classifier.add(embeddings, labels)
+        classifier.step()
+    assert torch.equal(classifier.logits(embeddings).argmax(1), labels)
 
 
 def test_a_classifier_goes_on_from_its_state() -> None:
     data = batches(4)
-    whole = LinearClassifier(3, lr=1.0, momentum=0.9, weight_decay=0.1)
-    resumed = LinearClassifier(3, lr=1.0, momentum=0.9, weight_decay=0.1)
+    whole = probe(momentum=0.9, weight_decay=0.1)
+    resumed = probe(momentum=0.9, weight_decay=0.1)
     for i, (embeddings, labels) in enumerate(data):
         whole.add(embeddings, labels)
         whole.step()

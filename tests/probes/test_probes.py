@@ -29,9 +29,10 @@ def linear_probe(lr: float = 1.0) -> LinearProbe:
         lr=lr,
         momentum=0.9,
         weight_decay=0.0,
+        statistics_momentum=0.9,
         num_classes=NUM_CLASSES,
-        start_passes=5,
-        start_batch_size=4,
+        bank_passes=5,
+        bank_batch_size=4,
         seed=0,
     )
 
@@ -128,7 +129,7 @@ def test_the_linear_probe_steps_once_per_optimizer_step(tmp_path: Path, monkeypa
 
 def test_the_linear_probe_learns(tmp_path: Path) -> None:
     trainer = fit(TinyModule(), tmp_path, [linear_probe(lr=10.0)], max_epochs=8)
-    assert float(trainer.callback_metrics["val/linear_top1"]) > 0.9
+    assert float(trainer.callback_metrics["val/linear_top1"]) > 0.8
 
 
 def test_a_resumed_linear_probe_equals_the_uninterrupted_one(tmp_path: Path) -> None:
