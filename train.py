@@ -1,10 +1,10 @@
 """Trains one experiment, composed from conf/. `python train.py --help` shows how."""
 
-import spt
-from spt.config.command_line import check_command_line, plain_errors
+from spt.config.command_line import plain_errors
+from spt.launch.start import begin, train
 
 if __name__ == "__main__":
-    check_command_line()  # before Hydra is imported: help comes at once, and a refusal leaves no run folder
+    begin()  # before Hydra is imported: help comes at once, and a refusal leaves no run folder
 import hydra
 from omegaconf import DictConfig
 
@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 @plain_errors()
 def main(cfg: DictConfig) -> float | None:
-    return spt.train(cfg)  # imports torch, which nothing before this line needed
+    return train(cfg)  # imports torch, which nothing before this line needed
 
 
 if __name__ == "__main__":

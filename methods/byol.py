@@ -31,6 +31,7 @@ class BYOL(Method):
 
     has_teacher: ClassVar[bool] = True
     has_batch_norm: ClassVar[bool] = True  # in the head and the predictor
+    min_global_views: ClassVar[int] = 2
 
     def __init__(
         self, backbone: Backbone, *, head: Callable[..., nn.Module], predictor: Callable[..., nn.Module],

@@ -36,6 +36,7 @@ class DINO(Method):
     has_teacher: ClassVar[bool] = True
     needs_local_views: ClassVar[bool] = True
     drops_gradients: ClassVar[bool] = True
+    min_global_views: ClassVar[int] = 2
 
     def __init__(
         self, backbone: Backbone, *, head: Callable[..., DINOHead], num_prototypes: int, student_temperature: float,

@@ -28,6 +28,7 @@ class SimCLR(Method):
 
     contrasts_batch: ClassVar[bool] = True
     has_batch_norm: ClassVar[bool] = True  # in the head
+    min_global_views: ClassVar[int] = 2
 
     def __init__(self, backbone: Backbone, *, head: Callable[[int], nn.Module], temperature: float) -> None:
         super().__init__()

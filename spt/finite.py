@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from spt.distributed.gather import is_on_any_rank
+from spt.distributed.shards import local
 from spt.method import Method
 from spt.types import Batch, Progress
 
@@ -31,14 +33,16 @@ class NonFiniteLossError(RuntimeError):
 def first_bad_tensor(method: Method, batch: Batch, progress: Progress) -> str:
     """The name of the first tensor that is not finite, in the order in which a step makes them.
 
-    Looks at the views, then at the parameters, then runs the step again and looks at every module's output.
+    Looks at the views, then at the parameters, then runs the step again and looks at every module's output. All
+    processes call it together.
     """
     views = [*((f"global view {i}", view) for i, view in enumerate(batch.global_views)),
              *((f"local view {i}", view) for i, view in enumerate(batch.local_views))]  # fmt: skip
     # not at the buffers: running statistics carry whatever the forward just put there
-    for name, tensor in [*views, *method.named_parameters()]:
-        if not _is_finite(tensor):
-            return name
+    looked_at = [*views, *((name, local(parameter)) for name, parameter in method.named_parameters())]
+    culprit = next((name for name, tensor in looked_at if not _is_finite(tensor)), None)
+    if is_on_any_rank(culprit is not None, batch.global_views[0].device):  # else all ranks take the step again together
+        return culprit or "on another device than this one"
     return _first_bad_output(method, batch, progress) or "the loss itself: every module's output is finite"
 
 

@@ -25,6 +25,8 @@ class Method(nn.Module, ABC):
         contrasts_batch: negatives come from the batch, so a smaller batch (or micro-batch) changes the loss.
         drops_gradients: freezes layers by dropping their gradient (`drop_gradients` does something).
         has_batch_norm: heads or predictors hold BatchNorm, whatever the backbone.
+        skips_parameters: some steps leave trainable parameters without a gradient.
+        min_global_views: `Batch.global_views` that the loss needs.
     """
 
     has_teacher: ClassVar[bool] = False
@@ -34,6 +36,8 @@ class Method(nn.Module, ABC):
     contrasts_batch: ClassVar[bool] = False
     drops_gradients: ClassVar[bool] = False
     has_batch_norm: ClassVar[bool] = False
+    skips_parameters: ClassVar[bool] = False
+    min_global_views: ClassVar[int] = 1
 
     networks: TeacherStudentWrapper
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from lightning import LightningModule
@@ -11,10 +12,12 @@ from lightning.pytorch.plugins import MixedPrecision
 from torch import Tensor
 from torch.optim import Optimizer
 
+from spt.distributed.gather import mean_over_ranks
 from spt.finite import NonFiniteLossError, first_bad_tensor
 from spt.method import Method
 from spt.optim.recipe import OptimizerRecipe
 from spt.types import Batch, Masks, Progress, Sample
+from spt.views.draws import NETWORK_STREAM, hashes
 from spt.views.views import Views
 
 # B images per device, D embedding
@@ -31,6 +34,7 @@ class SSLModule(LightningModule):
         views: sample to augmented views, on the device.
         masks: sample and progress to token positions, for methods that need them.
         recipe: optimizer, schedules, groups and clipping.
+        seed: of the run: what the networks draw in a forward, such as drop-path.
 
     Attributes:
         last_batch: views and masks of the latest micro-batch.
@@ -44,12 +48,14 @@ class SSLModule(LightningModule):
         views: Views,
         masks: Callable[[Sample, Progress], Masks] | None,
         recipe: OptimizerRecipe,
+        seed: int,
     ) -> None:
         super().__init__()
         self.method = method
         self.views = views
         self.masks = masks
         self.recipe = recipe
+        self.seed = seed
         self.last_batch: Batch | None = None
         self.metrics_at_start: dict[str, float] = {}
         self._loss: Tensor | None = None
@@ -74,19 +80,29 @@ class SSLModule(LightningModule):
 
     def on_train_batch_start(self, batch: Sample, batch_idx: int) -> None:
         """Writes this step's learning rate and weight decay; micro-batches of one step write the same."""
+        self._seed_networks(batch_idx)
         (optimizer,) = self.trainer.optimizers
         metrics = self.recipe.set_step(optimizer, self.progress)
         if self.method.networks.momentum is not None:
             metrics["train/teacher_momentum"] = self.method.networks.momentum(self.progress)
         self.log_dict(metrics)
 
+    def _seed_networks(self, batch_idx: int) -> None:
+        """Makes torch's global draws a function of seed, step, micro-batch and rank, so that a resume repeats them."""
+        micro_batch = batch_idx % self.trainer.accumulate_grad_batches
+        place = torch.tensor([micro_batch * self.trainer.world_size + self.global_rank])
+        step = torch.tensor([self.progress.step])
+        torch.manual_seed(int(hashes(self.seed, NETWORK_STREAM, step, place, 1)))
+
     def training_step(self, batch: Sample, batch_idx: int) -> dict[str, Tensor]:
         """One micro-batch: {"loss", "embeddings" [B, D], "labels" [B]}; the last two are for online probes."""
         self.last_batch = self.make_batch(batch)
         output = self.method.step(self.last_batch, self.progress)
-        self._loss = output.loss.detach()
+        # of all ranks: a loss that is not finite on one of them must stop them all
+        metrics = mean_over_ranks({"train/loss": output.loss.detach(), **output.metrics})
+        self._loss = cast(Tensor, metrics.pop("train/loss"))
         self.log("train/loss", self._loss, prog_bar=True)
-        self.log_dict(output.metrics)
+        self.log_dict(metrics)
         return {"loss": output.loss, "embeddings": output.embeddings, "labels": batch.labels}
 
     def on_after_backward(self) -> None:
@@ -124,6 +140,14 @@ class SSLModule(LightningModule):
     def _loss_scale(self) -> float:
         plugin = self.trainer.precision_plugin
         return plugin.scaler.get_scale() if isinstance(plugin, MixedPrecision) and plugin.scaler is not None else 1.0
+
+    def on_save_checkpoint(self, checkpoint: dict[str, object]) -> None:
+        """Keeps what the untrained network was worth: a resumed run cannot measure it again."""
+        checkpoint["metrics_at_start"] = dict(self.metrics_at_start)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, object]) -> None:
+        """Takes it over."""
+        self.metrics_at_start = dict(cast("dict[str, float]", checkpoint["metrics_at_start"]))
 
     def validation_step(self, batch: Sample, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         """{"embeddings" [b, D], float32, "labels" [b], "indices" [b]} of the evaluated network, without duplicates."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from hydra.core.hydra_config import HydraConfig
 from lightning import Trainer, seed_everything
+from lightning.pytorch.utilities.exceptions import SIGTERMException
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
@@ -17,6 +18,7 @@ from spt.config.build import build_callbacks, build_data, build_loggers, build_m
 from spt.config.check import check
 from spt.config.facts import Facts, gather_facts
 from spt.data.module import ImageData
+from spt.launch.callback import Rank
 from spt.module import SSLModule
 from spt.reporting.atomic import write_text
 from spt.reporting.metrics_file import MetricsFile
@@ -43,18 +45,28 @@ def train(cfg: DictConfig) -> float | None:
         ConfigError: the experiment cannot work; says what to type instead.
         NonFiniteLossError: the loss became infinite or not a number.
     """
+    return prepare(cfg).fit()
+
+
+def prepare(cfg: DictConfig) -> Run:
+    """The experiment, checked and built, its weights and its order of images drawn from `cfg.seed`.
+
+    Raises:
+        ConfigError: the experiment cannot work; says what to type instead.
+    """
     quiet()
     facts = gather_facts(cfg, _choices())
     warnings = check(facts)
     seed_everything(cfg.seed, workers=True, verbose=False)
     torch.set_float32_matmul_precision(cfg.precision.matmul)
     data = build_data(cfg)
+    data.prepare_data()
     data.setup("fit")
     facts = facts.with_data(len(data.splits.train.labels))
     check(facts)  # again, now that the images are counted
     for warning in warnings:
         logger.warning(warning)
-    return Run(cfg, data, facts).fit()
+    return Run(cfg, data, facts)
 
 
 def _choices() -> dict[str, str]:
@@ -83,7 +95,7 @@ class Run:
         self.trainer: Trainer = build_trainer(
             cfg,
             folder=self.folder,
-            callbacks=[self.throughput, *build_callbacks(cfg)],
+            callbacks=[Rank(self.folder), self.throughput, *build_callbacks(cfg)],
             loggers=[self.metrics_file, *build_loggers(cfg)],
         )
         self.started_at = time.monotonic()
@@ -98,9 +110,9 @@ class Run:
             self.trainer.fit(self.module, datamodule=self.data, ckpt_path=self.cfg.resume)
             self._evaluate_the_end()
             status, error = "completed", None
-        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, and Lightning's answer to SIGTERM
+        except (KeyboardInterrupt, SystemExit) as end:  # Ctrl-C, and Lightning's answer to it and to SIGTERM
             status, error = "preempted", None
-            raise
+            raise SystemExit(143 if isinstance(end, SIGTERMException) else 130) from None  # 128 + signal
         except Exception as exception:
             error = f"{type(exception).__name__}: {exception}"
             raise

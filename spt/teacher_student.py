@@ -44,8 +44,8 @@ class Branch(nn.Module):
             outputs.append(self.backbone(torch.cat(list(same_size))).embeddings)
         embeddings = torch.cat(outputs)  # [VB, D]
         projections = self.head(embeddings) if project else embeddings.new_empty(len(embeddings), 0)  # [VB, P]
-        shape = (len(views), views[0].shape[0], -1) if project else (len(views), views[0].shape[0], 0)
-        return BranchOutput(embeddings.unflatten(0, shape[:2]), projections.reshape(shape))
+        # copies, not another view of the same storage: fully_shard hangs its hooks on what comes out
+        return BranchOutput(*(torch.stack(rows.chunk(len(views))) for rows in (embeddings, projections)))
 
 
 class TeacherStudentWrapper(nn.Module):

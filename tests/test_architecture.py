@@ -26,7 +26,7 @@ SPT_MAY_USE = {
     "spt.config": (),
     "spt.types": (),
     "spt.schedules": ("spt.types",),
-    "spt.distributed": (),
+    "spt.distributed": ("spt.config.errors",),
     "spt.teacher_student": LEAVES,
     "spt.method": (*LEAVES, "spt.teacher_student"),
     "spt.backbones": LEAVES,
@@ -36,7 +36,7 @@ SPT_MAY_USE = {
     "spt.views": LEAVES,
     "spt.data": (*LEAVES, "spt.views"),
     "spt.evaluation": LEAVES,
-    "spt.strategies": LEAVES,
+    "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student"),
 }
 CONFIG_USERS = ("spt.run", "spt.config")  # nothing else in spt knows hydra or omegaconf
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}

@@ -9,9 +9,11 @@ from typing import cast
 from hydra.utils import instantiate
 from lightning import Callback, Trainer
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.strategies import Strategy
 from omegaconf import DictConfig, OmegaConf
 
 from spt.data.module import ImageData
+from spt.distributed.batch_norm import replace_batch_norm
 from spt.method import Method
 from spt.module import SSLModule
 from spt.optim.recipe import OptimizerRecipe
@@ -28,7 +30,10 @@ def build_method(cfg: DictConfig) -> Method:
     """The method of cfg.method around the backbone of cfg.backbone, its weights drawn from torch's global generator."""
     backbone = instantiate(cfg.backbone, _convert_="all")
     # not as an argument of instantiate, which would make a config of the network
-    return cast(Method, instantiate(cfg.method, _partial_=True, _convert_="all")(backbone))
+    method = cast(Method, instantiate(cfg.method, _partial_=True, _convert_="all")(backbone))
+    if cfg.batch_norm.scope == "global":
+        replace_batch_norm(method, across_ranks=True)
+    return method
 
 
 def build_module(cfg: DictConfig) -> SSLModule:
@@ -39,6 +44,7 @@ def build_module(cfg: DictConfig) -> SSLModule:
         views=cast(Views, instantiate(cfg.views, _convert_="all")),
         masks=cast("Callable[[Sample, Progress], Masks] | None", masks),
         recipe=cast(OptimizerRecipe, instantiate(cfg.optimizer, _convert_="all")),
+        seed=cfg.seed,
     )
 
 
@@ -59,7 +65,7 @@ def build_trainer(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], l
         accelerator=cfg.trainer.accelerator,
         devices=cfg.trainer.devices,
         num_nodes=cfg.trainer.num_nodes,
-        strategy="auto",
+        strategy=cast(Strategy, instantiate(cfg.strategy, _convert_="all")),
         precision=cfg.precision.name,
         max_epochs=-1 if cfg.trainer.max_epochs is None else cfg.trainer.max_epochs,
         max_steps=cfg.trainer.max_steps,
@@ -75,5 +81,6 @@ def build_trainer(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], l
         logger=list(loggers),
         default_root_dir=folder,
         use_distributed_sampler=False,
+        inference_mode=False,  # fully_shard of torch before 2.14 fails on its tensors
         enable_model_summary=False,
     )

@@ -25,7 +25,7 @@ from yaml import YAMLError
 
 from spt.config.check import check
 from spt.config.errors import ConfigError
-from spt.config.facts import gather_facts
+from spt.config.facts import Facts, gather_facts
 from spt.config.interpolations import interpolation_mistakes, known_values
 from spt.config.overrides import Composed, assignment_mistakes, group_mistakes, meant_choices, parse, written_mistakes
 from spt.config.resolvers import register
@@ -70,16 +70,18 @@ class Composer(NamedTuple):
             ConfigError: references, targets and rules that are broken; all of them.
         """
         cfg = self._load([_word(override) for override in overrides])
-        with read_write(cfg), open_dict(cfg):
-            cfg.hydra.job.num = job
-        HydraConfig.instance().set_config(cfg)  # ${hydra:...} reads it
-        _raise(interpolation_mistakes(cfg) + self._overlay_mistakes(cfg))
-        with read_write(cfg.hydra.runtime), open_dict(cfg.hydra.runtime):
-            cfg.hydra.runtime.output_dir = os.path.abspath(cfg.hydra.run.dir)
-        HydraConfig.instance().set_config(cfg)
-        choices = chosen_options(cfg)
-        self._check_values(cfg, choices)
+        _name_job(cfg, job)
+        _raise(interpolation_mistakes(cfg))
+        _name_folder(cfg)
+        self._check_values(cfg, chosen_options(cfg))
         return cfg
+
+    def facts(self, words: Sequence[str]) -> Facts:
+        """What the rules see of an experiment, whether or not it breaks one."""
+        cfg = self._load(list(words))
+        _name_job(cfg, 0)
+        _name_folder(cfg)
+        return gather_facts(cfg, chosen_options(cfg))
 
     def jobs(self, overrides: Sequence[Override]) -> list[list[str]]:
         """Words of every run of a sweep. Of an interval, whose values a sweeper chooses later, both ends."""
@@ -124,6 +126,7 @@ class Composer(NamedTuple):
         except ConfigError as error:
             mistakes.append(str(error))
         _raise(mistakes)
+        _raise(self._overlay_mistakes(cfg))
         for node, where in places:
             mistakes += key_mistakes(node, where=where, supplied=SUPPLIED.get(node.key, frozenset()))
         _raise(mistakes)
@@ -140,6 +143,18 @@ class Composer(NamedTuple):
 
     def _label(self, group: str, option: str) -> str:
         return f"{self.tree.folders[0].name}/{group}/{option}.yaml"
+
+
+def _name_job(cfg: DictConfig, job: int) -> None:
+    with read_write(cfg), open_dict(cfg):
+        cfg.hydra.job.num = job
+    HydraConfig.instance().set_config(cfg)  # ${hydra:...} reads it
+
+
+def _name_folder(cfg: DictConfig) -> None:
+    with read_write(cfg.hydra.runtime), open_dict(cfg.hydra.runtime):
+        cfg.hydra.runtime.output_dir = os.path.abspath(cfg.hydra.run.dir)
+    HydraConfig.instance().set_config(cfg)
 
 
 def _raise(mistakes: list[str]) -> None:

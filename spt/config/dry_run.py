@@ -9,14 +9,17 @@ from hydra._internal.utils import get_args_parser
 
 from spt.config.composer import Composer, open_composer
 from spt.config.errors import ConfigError
+from spt.config.machine import joined_group
 from spt.config.resolvers import register
 from spt.config.tree import ConfigTree, project_tree
 
 
-def check_arguments(arguments: Sequence[str]) -> None:
+def check_arguments(arguments: Sequence[str]) -> bool:
     """Composes every run that the arguments ask for and checks it. Writes nothing.
 
-    Flags that only show something (--cfg, --info) have their words checked; Hydra answers them.
+    Returns:
+        Whether a run follows. Flags that only show something (--cfg, --info) have their words checked; Hydra answers
+        them.
 
     Raises:
         ConfigError: everything that is wrong, in one text.
@@ -24,16 +27,30 @@ def check_arguments(arguments: Sequence[str]) -> None:
     register()
     args = get_args_parser().parse_args(list(arguments))
     if args.hydra_help or args.shell_completion or args.experimental_rerun is not None:
-        return
+        return False
     multirun = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
     with open_composer(_tree(args.config_path, args.config_dir, args.config_name)) as composer:
         overrides = composer.read(args.overrides, multirun=multirun)
         if args.cfg is not None or args.info is not None:
-            return
+            return False
         if multirun:
+            _refuse_joined_sweep()
             _check_sweep(composer, composer.jobs(overrides))
         else:
             composer.compose(overrides, job=0)
+    return True
+
+
+def _refuse_joined_sweep() -> None:
+    """Raises:
+    ConfigError: this process is one of several, each of which would start the same sweep.
+    """
+    group = joined_group()
+    if group is not None and group.world_size > 1:
+        raise ConfigError(
+            f"-m starts the processes of every run itself, and {group.launcher} has started {group.world_size} already."
+            "\n    try: python train.py -m ... trainer.devices=N, without a launcher"
+        )
 
 
 def _tree(config_path: str | None, config_dir: str | None, config_name: str | None) -> ConfigTree:

@@ -4,4 +4,16 @@ from __future__ import annotations
 
 
 class ConfigError(ValueError):
-    """What was given cannot work: says what, why, and what to type instead. Shown without a traceback."""
+    """What was given cannot work: says what, why, and what to type instead. Shown without a traceback.
+
+    Args:
+        text: the message. When a data worker raised the error, torch raises another one of the same class in the
+            training process with the worker's traceback as its text; only the message at its end is kept.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text.rpartition(f"{ConfigError.__module__}.{ConfigError.__name__}: ")[2].rstrip())
+
+
+class RankError(RuntimeError):
+    """A process of a run on several devices failed. The text is that process's traceback; there is none to add."""

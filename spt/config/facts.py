@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
 from spt.config.interpolations import flatten
-from spt.config.machine import count_gpus, is_installed, resolve_accelerator, resolve_devices, slurm_tasks
-from spt.config.targets import Literal, class_literals
+from spt.config.machine import (
+    count_gpus,
+    gpu_has_bfloat16,
+    in_slurm_step,
+    is_installed,
+    joined_group,
+    resolve_accelerator,
+    resolve_devices,
+    slurm_tasks,
+    torch_version,
+)
+from spt.config.readings import (
+    asks_for,
+    block_sizes,
+    class_facts,
+    count,
+    count_built,
+    deepspeed_world_size,
+    either,
+    flag,
+    foreign_options,
+    image_folder,
+    is_given,
+    limit,
+    momentums,
+    number,
+    strategy_kind,
+    targets,
+    text,
+    warmups,
+    whole,
+)
 from spt.config.tree import Plain
 
 
@@ -21,10 +49,13 @@ class Facts:
 
     Attributes:
         method, backbone, data, strategy, precision: the options chosen.
-        has_teacher, needs_tokens, needs_masks, needs_local_views, contrasts_batch, drops_gradients: of the method.
+        has_teacher, needs_tokens, needs_masks, needs_local_views, contrasts_batch, drops_gradients, skips_parameters:
+            of the method.
         gives_tokens: of the backbone.
         has_batch_norm: in the backbone or in the heads of the method.
         patch_size, global_size, local_size: pixels.
+        num_global_views: large views of one image.
+        min_global_views: of the method: large views that its loss needs.
         num_local_views: small crops of one image.
         has_masks: masks are drawn.
         context_tokens: tokens that the masks leave to the context at least (min_keep).
@@ -40,8 +71,26 @@ class Facts:
         learning_rate_warmups: passes over the data, by key: the learning rate rises over them.
         other_warmups: the same for every other schedule, such as the teacher's temperature.
         momentums: every number of a teacher's, center's, optimizer's or probe's momentum, by key.
+        update_rule: the optimizer's, in words: adamw | sgd | lars.
+        update_class: its class, without the package.
+        num_optimizers: recipes anywhere in the config.
+        clip_norm: greatest norm of gradients; None clips nothing.
+        clip_unit: tensor | global.
+        batch_norm_scope: local | global.
+        has_sync_batch_norm: torch's SyncBatchNorm is named or asked for.
+        compiles: torch.compile is asked for.
+        strategy_kind: what the strategy's class is: single | ddp | fsdp2 | deepspeed | fsdp.
+        foreign_options: keys of the strategy that are another strategy's, with that strategy.
+        find_unused_parameters: of ddp.
+        replicate_size, data_parallel_size, tensor_parallel_size: of fsdp2; None for auto.
+        has_mesh, has_parallelize_fn: a mesh, or a division of the network, of the user's own is given to fsdp2.
+        resume_world_size: processes that wrote the DeepSpeed checkpoint to go on from; None for other checkpoints.
         gpus: CUDA devices of this machine that may be used.
+        gpu_has_bfloat16: looked up for bfloat16 on GPUs only.
+        torch_version: major and minor.
         slurm_tasks: tasks that SLURM started; None outside SLURM.
+        in_slurm_step: srun started this process, not the script of a batch job.
+        started_processes: those that torchrun started together with this one; None when it is alone.
     """
 
     method: str | None = None
@@ -51,12 +100,15 @@ class Facts:
     needs_local_views: bool | None = None
     contrasts_batch: bool | None = None
     drops_gradients: bool | None = None
+    skips_parameters: bool | None = None
     backbone: str | None = None
     gives_tokens: bool | None = None
     has_batch_norm: bool | None = None
     patch_size: int | None = None
     global_size: int | None = None
     local_size: int | None = None
+    num_global_views: int | None = None
+    min_global_views: int | None = None
     num_local_views: int | None = None
     has_masks: bool | None = None
     context_tokens: int | None = None
@@ -78,9 +130,30 @@ class Facts:
     learning_rate_warmups: tuple[tuple[str, float], ...] = ()
     other_warmups: tuple[tuple[str, float], ...] = ()
     momentums: tuple[tuple[str, float], ...] = ()
+    update_rule: str | None = None
+    update_class: str | None = None
+    num_optimizers: int | None = None
+    clip_norm: float | None = None
+    clip_unit: str | None = None
+    batch_norm_scope: str | None = None
+    has_sync_batch_norm: bool | None = None
+    compiles: bool | None = None
+    strategy_kind: str | None = None
+    foreign_options: tuple[tuple[str, str], ...] = ()
+    find_unused_parameters: bool | None = None
+    replicate_size: int | None = None
+    data_parallel_size: int | None = None
+    tensor_parallel_size: int | None = None
+    has_mesh: bool | None = None
+    has_parallelize_fn: bool | None = None
+    resume_world_size: int | None = None
     gpus: int | None = None
+    gpu_has_bfloat16: bool | None = None
+    torch_version: tuple[int, int] | None = None
     deepspeed_installed: bool | None = None
     slurm_tasks: int | None = None
+    in_slurm_step: bool | None = None
+    started_processes: int | None = None
 
     @property
     def num_tokens(self) -> int | None:
@@ -95,6 +168,18 @@ class Facts:
         if self.devices is None or self.num_nodes is None or self.accumulate_grad_batches is None:
             return None
         return self.devices * self.num_nodes * self.accumulate_grad_batches
+
+    @property
+    def world_size(self) -> int | None:
+        """Processes that train together."""
+        return None if self.devices is None or self.num_nodes is None else self.devices * self.num_nodes
+
+    @property
+    def images_per_device(self) -> int | None:
+        """Images of one micro-batch on one device."""
+        if self.global_batch_size is None or not self.shares:
+            return None
+        return self.global_batch_size // self.shares
 
     @property
     def steps_per_epoch(self) -> int | None:
@@ -133,143 +218,114 @@ def gather_facts(cfg: DictConfig, choices: Mapping[str, str]) -> Facts:
     """
     config = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(config, dict)
-    values = flatten({key: node for key, node in config.items() if key != "hydra"})
+    nodes = {str(key): node for key, node in config.items() if key != "hydra"}
+    values = flatten(nodes)
     chosen = Facts(
         method=choices.get("method"),
         backbone=choices.get("backbone"),
         data=choices.get("data"),
         strategy=choices.get("strategy"),
-        precision=choices.get("precision"),
+        precision=text(values, "precision.name") or choices.get("precision"),
         has_masks=bool(config.get("masks")),
     )
-    return _with_run(_with_inputs(_with_networks(chosen, values), values), values)
+    known = _with_inputs(_with_networks(chosen, values), values)
+    return _with_strategy(_with_run(_with_optimizer(known, values), values), nodes.get("strategy"), values)
 
 
 def _with_networks(facts: Facts, values: Mapping[str, Plain]) -> Facts:
-    method, backbone = _class_facts(values, "method"), _class_facts(values, "backbone")
+    method, backbone = class_facts(values, "method"), class_facts(values, "backbone")
     return replace(
         facts,
-        has_teacher=_flag(method, "has_teacher"),
-        needs_tokens=_flag(method, "needs_tokens"),
-        needs_masks=_flag(method, "needs_masks"),
-        needs_local_views=_flag(method, "needs_local_views"),
-        contrasts_batch=_flag(method, "contrasts_batch"),
-        drops_gradients=_flag(method, "drops_gradients"),
-        gives_tokens=_flag(backbone, "gives_tokens"),
-        has_batch_norm=_either(_flag(method, "has_batch_norm"), _flag(backbone, "has_batch_norm")),
-        patch_size=_whole(values, "backbone.patch_size"),
-        learning_rate_warmups=tuple(_warmups(values, "optimizer.")),
-        other_warmups=tuple(_warmups(values, "method.")),
-        momentums=tuple(_momentums(values)),
+        has_teacher=flag(method, "has_teacher"),
+        needs_tokens=flag(method, "needs_tokens"),
+        needs_masks=flag(method, "needs_masks"),
+        needs_local_views=flag(method, "needs_local_views"),
+        contrasts_batch=flag(method, "contrasts_batch"),
+        drops_gradients=flag(method, "drops_gradients"),
+        skips_parameters=flag(method, "skips_parameters"),
+        min_global_views=count(method, "min_global_views"),
+        gives_tokens=flag(backbone, "gives_tokens"),
+        has_batch_norm=either(flag(method, "has_batch_norm"), flag(backbone, "has_batch_norm")),
+        patch_size=whole(values, "backbone.patch_size"),
+        learning_rate_warmups=tuple(warmups(values, "optimizer.")),
+        other_warmups=tuple(warmups(values, "method.")),
+        momentums=tuple(momentums(values)),
     )
 
 
 def _with_inputs(facts: Facts, values: Mapping[str, Plain]) -> Facts:
-    image_folder, image_folder_state = _image_folder(values, facts.data)
-    smallest, largest = _block_sizes(values)
+    folder, folder_state = image_folder(values, facts.data)
+    smallest, largest = block_sizes(values)
     return replace(
         facts,
-        global_size=_whole(values, "views.global_size"),
-        local_size=_whole(values, "views.local_size"),
-        num_local_views=_whole(values, "views.num_local_views"),
-        context_tokens=_whole(values, "masks.min_keep"),
+        global_size=whole(values, "views.global_size"),
+        local_size=whole(values, "views.local_size"),
+        num_global_views=count_built(values, "views.global_views"),
+        num_local_views=whole(values, "views.num_local_views"),
+        context_tokens=whole(values, "masks.min_keep"),
         target_tokens=smallest,
         largest_block=largest,
-        num_images=_whole(values, "data.num_images"),
-        image_folder=image_folder,
-        image_folder_state=image_folder_state,
-        global_batch_size=_whole(values, "data.global_batch_size"),
+        num_images=whole(values, "data.num_images"),
+        image_folder=folder,
+        image_folder_state=folder_state,
+        global_batch_size=whole(values, "data.global_batch_size"),
+    )
+
+
+def _with_optimizer(facts: Facts, values: Mapping[str, Plain]) -> Facts:
+    rule = text(values, "optimizer.rule")
+    update = text(values, f"optimizer.rules.{rule}._target_")
+    return replace(
+        facts,
+        update_rule=rule,
+        update_class=None if update is None else update.rpartition(".")[2],
+        num_optimizers=sum(target.endswith(".OptimizerRecipe") for target in targets(values)) or None,
+        clip_norm=number(values.get("optimizer.clip_norm")),
+        clip_unit=text(values, "optimizer.clip_unit"),
+        batch_norm_scope=text(values, "batch_norm.scope"),
+        has_sync_batch_norm=asks_for(values, "sync_batchnorm", "SyncBatchNorm"),
+        compiles=asks_for(values, "compile", "torch.compile"),
     )
 
 
 def _with_run(facts: Facts, values: Mapping[str, Plain]) -> Facts:
-    accelerator = _text(values, "trainer.accelerator") or "auto"
+    accelerator = text(values, "trainer.accelerator") or "auto"
     devices = values.get("trainer.devices")
     return replace(
         facts,
         devices=resolve_devices(devices, accelerator) if isinstance(devices, (int, str, list)) else None,
-        num_nodes=_whole(values, "trainer.num_nodes"),
-        accumulate_grad_batches=_whole(values, "trainer.accumulate_grad_batches"),
+        num_nodes=whole(values, "trainer.num_nodes"),
+        accumulate_grad_batches=whole(values, "trainer.accumulate_grad_batches"),
         accelerator=resolve_accelerator(accelerator),
-        max_epochs=_limit(values, "trainer.max_epochs"),
-        max_steps=_limit(values, "trainer.max_steps"),
+        max_epochs=limit(values, "trainer.max_epochs"),
+        max_steps=limit(values, "trainer.max_steps"),
         gpus=count_gpus(),
+        torch_version=torch_version(),
         deepspeed_installed=is_installed("deepspeed"),
         slurm_tasks=slurm_tasks(),
+        in_slurm_step=in_slurm_step(),
+        started_processes=_started_processes(),
     )
 
 
-def _text(values: Mapping[str, Plain], key: str) -> str | None:
-    value = values.get(key)
-    return value if isinstance(value, str) else None
+def _started_processes() -> int | None:
+    group = joined_group()
+    return None if group is None or group.launcher != "torchrun" else group.world_size
 
 
-def _whole(values: Mapping[str, Plain], key: str) -> int | None:
-    value = values.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _limit(values: Mapping[str, Plain], key: str) -> int | None:
-    """A limit of the run, null being another way to write -1."""
-    return -1 if key in values and values[key] is None else _whole(values, key)
-
-
-def _class_facts(values: Mapping[str, Plain], node: str) -> dict[str, Literal]:
-    target = _text(values, f"{node}._target_")
-    return {} if target is None else class_literals(target)
-
-
-def _flag(facts: Mapping[str, Literal], name: str) -> bool | None:
-    value = facts.get(name)
-    return value if isinstance(value, bool) else None
-
-
-def _either(first: bool | None, second: bool | None) -> bool | None:
-    """True when one is; unknown when neither is and one is not known."""
-    if first or second:
-        return True
-    return None if first is None or second is None else False
-
-
-def _image_folder(values: Mapping[str, Plain], data: str | None) -> tuple[str | None, str | None]:
-    """Where training images are read from, and whether there are any."""
-    root = _text(values, "data.source.root")
-    if data != "image_folder" or root is None:
-        return None, None
-    folder = Path(root).expanduser()
-    if not folder.is_dir():
-        return root, "absent"
-    return root, "filled" if any(folder.iterdir()) else "empty"
-
-
-def _block_sizes(values: Mapping[str, Plain]) -> tuple[int | None, int | None]:
-    """Tokens of the smallest target block and of the largest block of all, on the grid of the global views."""
-    size, patch = _whole(values, "views.global_size"), _whole(values, "backbone.patch_size")
-    smallest = _number(values.get("masks.target_scale.0"))
-    upper = [_number(values.get(f"masks.{block}_scale.1")) for block in ("context", "target")]
-    shares = [share for share in upper if share is not None]
-    if size is None or not patch or smallest is None or not shares:
-        return None, None
-    tokens = (size // patch) ** 2
-    return max(1, math.floor(smallest * tokens)), math.ceil(max(shares) * tokens)
-
-
-def _number(value: Plain) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _warmups(values: Mapping[str, Plain], prefix: str) -> Iterator[tuple[str, float]]:
-    for key, value in values.items():
-        epochs = _number(value)
-        if key.startswith(prefix) and key.endswith("warmup_epochs") and epochs is not None:
-            yield key, epochs
-
-
-def _momentums(values: Mapping[str, Plain]) -> Iterator[tuple[str, float]]:
-    """Numbers called momentum in method, optimizer and probes, and those of schedules that are called so."""
-    for key, value in values.items():
-        group, *inner = key.split(".")
-        number = _number(value)
-        is_momentum = any(f"_{name}".endswith("_momentum") for name in inner) and not inner[-1].endswith("epochs")
-        if group in ("method", "optimizer", "probes") and is_momentum and number is not None:
-            yield key, number
+def _with_strategy(facts: Facts, node: Plain, values: Mapping[str, Plain]) -> Facts:
+    resume = values.get("resume")
+    wants_bfloat16 = facts.accelerator == "gpu" and (facts.precision or "").startswith("bf16")
+    return replace(
+        facts,
+        strategy_kind=strategy_kind(values, facts.strategy),
+        foreign_options=tuple(foreign_options(node)),
+        find_unused_parameters=flag(values, "strategy.find_unused_parameters"),
+        replicate_size=whole(values, "strategy.replicate_size"),
+        data_parallel_size=whole(values, "strategy.data_parallel_size"),
+        tensor_parallel_size=whole(values, "strategy.tensor_parallel_size"),
+        has_mesh=is_given(values, "strategy.mesh"),
+        has_parallelize_fn=is_given(values, "strategy.parallelize_fn"),
+        resume_world_size=deepspeed_world_size(resume) if isinstance(resume, str) else None,
+        gpu_has_bfloat16=gpu_has_bfloat16() if wants_bfloat16 else None,
+    )

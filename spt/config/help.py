@@ -17,6 +17,7 @@ GROUPS = {
     "optimizer": "update rule, learning rate, its schedule",
     "strategy": "how devices share the work",
     "precision": "number formats, in Lightning's words",
+    "batch_norm": "whose images BatchNorm's statistics are of",
     "probes": "what measures the embedding during training",
     "callbacks": "progress, checkpoints, pictures",
     "logger": "where metrics go besides metrics.csv",

@@ -1,35 +1,16 @@
 """Combinations that cannot work, or that do something else than they seem to: one row each.
 
-To add one: append a row to RULES, break it once and pass it once in tests/config/test_rules.py. A predicate sees plain
-facts only, and a fact that is None breaks nothing. `python scripts/list_rules.py` prints the table.
+To add one: append a row to the table it belongs to, break it once and pass it once in tests/config. A predicate sees
+plain facts only, and a fact that is None breaks nothing. `python scripts/list_rules.py` prints all rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
-
+from spt.config.deepspeed_rules import DEEPSPEED_RULES
+from spt.config.device_rules import DEVICE_RULES
 from spt.config.facts import Facts
-
-
-class Rule(NamedTuple):
-    """One row of the table.
-
-    Attributes:
-        name: what an error is called, in words joined by hyphens.
-        broken: whether these facts break the rule.
-        message: the keys and values at fault, and why they cannot work.
-        fix: something to type instead.
-        severity: an error stops the run before anything is built; a warning is logged and the run goes on.
-        example: facts that break it, for the printed table.
-    """
-
-    name: str
-    broken: Callable[[Facts], bool]
-    message: Callable[[Facts], str]
-    fix: Callable[[Facts], str]
-    severity: Literal["error", "warning"]
-    example: Facts
+from spt.config.rule import Rule
+from spt.config.strategy_rules import STRATEGY_RULES
 
 
 def _divides(part: int | None, whole: int | None) -> bool:
@@ -65,7 +46,7 @@ def _length_of_run(facts: Facts) -> str:
     return f"{facts.total_steps} optimizer steps"
 
 
-RULES: tuple[Rule, ...] = (
+EXPERIMENT_RULES: tuple[Rule, ...] = (
     Rule(
         name="global-crop-of-whole-patches",
         broken=lambda f: not _divides(f.patch_size, f.global_size),
@@ -244,49 +225,6 @@ RULES: tuple[Rule, ...] = (
         example=Facts(max_epochs=20, max_steps=5000, num_images=1437, global_batch_size=128),
     ),
     Rule(
-        name="devices-present",
-        broken=lambda f: f.accelerator == "gpu" and f.devices is not None and f.gpus is not None and f.devices > f.gpus,
-        message=lambda f: (
-            f"trainer.devices={f.devices} asks for more GPUs than the {f.gpus} that may be used on this machine."
-        ),
-        fix=lambda f: f"trainer.devices={f.gpus}" if f.gpus else "trainer.accelerator=cpu",
-        severity="error",
-        example=Facts(accelerator="gpu", devices=8, gpus=4),
-    ),
-    Rule(
-        name="one-device-for-single",
-        broken=lambda f: f.strategy == "single" and ((f.devices or 1) > 1 or (f.num_nodes or 1) > 1),
-        message=lambda f: (
-            f"strategy=single is one process, and trainer.devices={f.devices} x trainer.num_nodes={f.num_nodes} "
-            "asks for more."
-        ),
-        fix=lambda f: "trainer.devices=1 trainer.num_nodes=1, or strategy=ddp",
-        severity="error",
-        example=Facts(strategy="single", devices=2, num_nodes=1),
-    ),
-    Rule(
-        name="float16-on-cuda",
-        broken=lambda f: f.precision == "16-mixed" and f.accelerator is not None and f.accelerator != "gpu",
-        message=lambda f: (
-            f"precision={f.precision} scales losses for float16 kernels that only CUDA has; "
-            f"trainer.accelerator is {f.accelerator} here."
-        ),
-        fix=lambda f: "precision=bf16-mixed or precision=32-true",
-        severity="error",
-        example=Facts(precision="16-mixed", accelerator="cpu"),
-    ),
-    Rule(
-        name="teacher-in-float32",
-        broken=lambda f: f.precision == "bf16-true" and f.has_teacher is True,
-        message=lambda f: (
-            f"precision={f.precision} keeps the teacher of method={f.method} in bfloat16, where an average with "
-            "momentum near 1 rounds to no change at all: the teacher would stand still."
-        ),
-        fix=lambda f: "precision=bf16-mixed",
-        severity="error",
-        example=Facts(precision="bf16-true", method="dino", has_teacher=True),
-    ),
-    Rule(
         name="local-views-unused",
         broken=lambda f: f.needs_local_views is False and bool(f.num_local_views),
         message=lambda f: (
@@ -307,7 +245,62 @@ RULES: tuple[Rule, ...] = (
         severity="warning",
         example=Facts(method="simclr", contrasts_batch=True, accumulate_grad_batches=4),
     ),
+    Rule(
+        name="enough-global-views",
+        broken=lambda f: (
+            f.min_global_views is not None
+            and f.num_global_views is not None
+            and f.num_global_views < f.min_global_views
+        ),
+        message=lambda f: (
+            f"views.global_views holds {f.num_global_views} view of an image, and method={f.method} compares at least "
+            f"{f.min_global_views}."
+        ),
+        fix=lambda f: f"views={f.method}",
+        severity="error",
+        example=Facts(method="simclr", min_global_views=2, num_global_views=1),
+    ),
+    Rule(
+        name="lars-for-transformers",
+        broken=lambda f: f.update_rule == "lars" and f.gives_tokens is True,
+        message=lambda f: (
+            f"optimizer.rule={f.update_rule} is made for ResNets and large batches; with the transformer "
+            f"backbone={f.backbone} and small ones all embeddings tend to become alike."
+        ),
+        fix=lambda f: "optimizer.rule=adamw optimizer.lr=0.001",
+        severity="warning",
+        example=Facts(update_rule="lars", backbone="vit_micro", gives_tokens=True),
+    ),
+    Rule(
+        name="images-for-batch-norm",
+        broken=lambda f: (
+            f.has_batch_norm is True
+            and f.images_per_device == 1
+            and not (f.batch_norm_scope == "global" and (f.world_size or 1) > 1)
+        ),
+        message=lambda f: (
+            f"data.global_batch_size={f.global_batch_size} leaves one image to each of {f.shares} micro-batches, and "
+            f"BatchNorm in method={f.method} or backbone={f.backbone} needs several for a variance."
+        ),
+        fix=lambda f: f"data.global_batch_size={2 * (f.shares or 1)}" + _or_global_batch_norm(f),
+        severity="error",
+        example=Facts(
+            method="simclr",
+            backbone="resnet50",
+            has_batch_norm=True,
+            global_batch_size=8,
+            devices=8,
+            num_nodes=1,
+            accumulate_grad_batches=1,
+        ),
+    ),
 )
+
+RULES: tuple[Rule, ...] = (*EXPERIMENT_RULES, *DEVICE_RULES, *STRATEGY_RULES, *DEEPSPEED_RULES)
+
+
+def _or_global_batch_norm(facts: Facts) -> str:
+    return " or batch_norm=global" if (facts.world_size or 1) > 1 else ""
 
 
 def _largest_batch(facts: Facts) -> int:

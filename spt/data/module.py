@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from dataclasses import asdict
+from pathlib import Path
 from typing import TypeVar
 
 import torch
+from filelock import FileLock
 from lightning import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -14,6 +17,7 @@ from torch.utils.data import DataLoader
 from spt.config.errors import ConfigError
 from spt.data.images import Cropper, Samples, Source, Splits
 from spt.data.sampler import EvaluationSampler, GlobalBatchSampler, Position, shuffled
+from spt.distributed.gather import rank, world_size
 from spt.types import Sample
 from spt.views.draws import BANK_STREAM
 
@@ -95,8 +99,9 @@ class ImageData(LightningDataModule):
         self.cropper = cropper
 
     def prepare_data(self) -> None:
-        """Fetches what is missing, in one process of each machine."""
-        self.source.prepare()
+        """Fetches what is missing; of several processes on a machine one does, while the others wait."""
+        with FileLock(Path(tempfile.gettempdir()) / "spt-ssl-data.lock"):
+            self.source.prepare()
 
     def setup(self, stage: str | None = None) -> None:
         """Reads the data set, once."""
@@ -136,8 +141,8 @@ class ImageData(LightningDataModule):
             num_images=len(train.labels),
             global_batch_size=self.global_batch_size,
             accumulation=1 if self.trainer is None else self.trainer.accumulate_grad_batches,
-            rank=self._rank,
-            world_size=self._world_size,
+            rank=rank(),
+            world_size=world_size(),
             seed=self.seed,
             position=self._position,
         )
@@ -149,9 +154,7 @@ class ImageData(LightningDataModule):
         return [
             self._loader(
                 Samples(images, self._cropper_for(images.needs_cropper), is_training=False),
-                EvaluationSampler(
-                    rows, batch_size=self.evaluation_batch_size, rank=self._rank, world_size=self._world_size
-                ),
+                EvaluationSampler(rows, batch_size=self.evaluation_batch_size, rank=rank(), world_size=world_size()),
             )
             for images, rows in ((train, self._bank_rows()), (val, torch.arange(len(val.labels))))
         ]
@@ -178,14 +181,6 @@ class ImageData(LightningDataModule):
     def _cropper_for(self, is_needed: bool) -> Cropper | None:
         assert self.cropper is not None or not is_needed, "attach(views) before the first loader"
         return self.cropper if is_needed else None
-
-    @property
-    def _rank(self) -> int:
-        return 0 if self.trainer is None else self.trainer.global_rank
-
-    @property
-    def _world_size(self) -> int:
-        return 1 if self.trainer is None else self.trainer.world_size
 
     def _position(self) -> Position:
         """Where training stands, from the trainer's counters, fresh or restored."""

@@ -1,6 +1,11 @@
-"""Collectives that carry gradients, and their identity in a single process."""
+"""Collectives over the processes that train on different images, with gradient where it is needed.
+
+All of them are the identity in a single process.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import torch
 import torch.distributed as dist
@@ -8,30 +13,51 @@ from torch import Tensor
 
 # B rows per device, W processes
 
+# None: all processes. A fact about this process, like torch's own default group: which of the others see other images.
+_group: dist.ProcessGroup | None = None
+
+
+def gather_within(group: dist.ProcessGroup | None) -> None:
+    """Makes `group` the processes that see different images; None for all of them.
+
+    Under tensor parallelism several processes work on the same images, and none may count them twice.
+    """
+    global _group
+    _group = group
+
+
+def data_group() -> dist.ProcessGroup | None:
+    """The processes that see different images; None for all of them."""
+    return _group
+
 
 def world_size() -> int:
-    """Number of processes W that train together; 1 without a process group."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    """Number of processes W that see different images; 1 without a process group."""
+    return dist.get_world_size(_group) if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
     """This process's number in [0, W)."""
-    return dist.get_rank() if world_size() > 1 else 0
+    return dist.get_rank(_group) if world_size() > 1 else 0
 
 
 class _GatherRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, rows: Tensor) -> Tensor:
         gathered = [torch.empty_like(rows) for _ in range(world_size())]
-        dist.all_gather(gathered, rows.contiguous())
+        dist.all_gather(gathered, rows.contiguous(), group=_group)
         return torch.cat(gathered)  # [WB, ...]
 
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, *grads: Tensor) -> Tensor:
         # every rank's loss depends on every rank's rows: their gradients are summed, then each rank keeps its own slice
-        summed = grads[0].contiguous()
-        dist.all_reduce(summed)
-        return summed.chunk(world_size())[rank()]
+        return _summed(grads[0]).chunk(world_size())[rank()]
+
+
+def _summed(values: Tensor) -> Tensor:
+    total = values.detach().clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(total, group=_group)
+    return total
 
 
 def gather_rows(rows: Tensor) -> Tensor:
@@ -49,8 +75,33 @@ def gather_rows(rows: Tensor) -> Tensor:
 
 def sum_over_ranks(values: Tensor) -> Tensor:
     """Sum of `values` over all processes, without gradient; `values` itself is left alone."""
+    return values if world_size() == 1 else _summed(values)
+
+
+def mean_over_ranks(metrics: Mapping[str, Tensor | float]) -> dict[str, Tensor | float]:
+    """Scalars averaged over all processes, in one collective and without waiting for the device.
+
+    Args:
+        metrics: scalars by name, the same names on every process. Floats are taken to be equal everywhere.
+
+    A value that is not finite on one process is not finite on any afterwards.
+    """
+    tensors = {name: value for name, value in metrics.items() if isinstance(value, Tensor)}
+    if world_size() == 1 or not tensors:
+        return dict(metrics)
+    means = _summed(torch.stack([value.float() for value in tensors.values()])) / world_size()
+    return {**metrics, **dict(zip(tensors, means.unbind(), strict=True))}
+
+
+def smallest_over_ranks(value: int, device: torch.device) -> int:
+    """The smallest of the processes' numbers; waits for the device."""
     if world_size() == 1:
-        return values
-    total = values.detach().clone()
-    dist.all_reduce(total)
-    return total
+        return value
+    smallest = torch.tensor(value, device=device)
+    dist.all_reduce(smallest, dist.ReduceOp.MIN, group=_group)
+    return int(smallest)
+
+
+def is_on_any_rank(fact: bool, device: torch.device) -> bool:
+    """Whether something holds on at least one process: the same answer on all; waits for the device."""
+    return smallest_over_ranks(0 if fact else 1, device) == 0

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
+
+# n tensors
 
 
 def reshard(root: nn.Module) -> None:
     """Puts every fully_shard unit below `root` back to its shards.
 
     A unit left gathered after a forward holds copies: what is written to the shards would not be seen by the next
-        forward, and
-    what is read from the copies would be stale.
+    forward, and what is read from the copies would be stale.
     """
     for module in root.modules():
         if isinstance(module, FSDPModule):
@@ -33,3 +39,36 @@ def local_parameters(root: nn.Module) -> list[Tensor]:
     """What this process holds of every parameter of `root`, in a fixed order."""
     reshard(root)
     return [local(parameter) for parameter in root.parameters()]
+
+
+@torch.no_grad()
+def norms(tensors: Sequence[Tensor]) -> Tensor:
+    """L2 norms of whole tensors, float32, [n], the same on every process.
+
+    Args:
+        tensors: n, whole or sharded, of any shapes.
+
+    Sharded tensors cost one collective together, not one each: their local squares are added up.
+    """
+    parts = torch.stack(torch._foreach_norm([local(tensor) for tensor in tensors])).float()  # [n]
+    groups = _sharding_groups(tensors)
+    if not groups:
+        return parts
+    squares = parts.square()
+    for group, members in groups.items():
+        chosen = torch.tensor(members, device=squares.device)
+        part = squares[chosen]
+        dist.all_reduce(part, group=group)
+        squares[chosen] = part
+    return squares.sqrt()
+
+
+def _sharding_groups(tensors: Sequence[Tensor]) -> dict[dist.ProcessGroup, list[int]]:
+    """For every group that tensors are cut over, the positions of those tensors; groups of one process left out."""
+    groups: dict[dist.ProcessGroup, list[int]] = defaultdict(list)
+    for position, tensor in enumerate(tensors):
+        if isinstance(tensor, DTensor):
+            for dimension, placement in enumerate(tensor.placements):
+                if placement.is_shard() and tensor.device_mesh.size(dimension) > 1:
+                    groups[tensor.device_mesh.get_group(dimension)].append(position)
+    return groups

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from spt.distributed.gather import world_size
+from spt.distributed.gather import data_group, world_size
 
 # b images on this process, M images in all, D embedding, W processes
 
@@ -59,11 +59,11 @@ def _gather_unequal(column: Tensor) -> Tensor:
     if world_size() == 1:
         return column
     sizes = [torch.zeros(1, dtype=torch.int64, device=column.device) for _ in range(world_size())]
-    dist.all_gather(sizes, torch.tensor([len(column)], device=column.device))
+    dist.all_gather(sizes, torch.tensor([len(column)], device=column.device), group=data_group())
     counts = [int(size) for size in sizes]
     # collectives want one shape: short processes are padded, and the padding is cut off by count
     padded = column.new_zeros(max(counts), *column.shape[1:])
     padded[: len(column)] = column
     gathered = [torch.empty_like(padded) for _ in counts]
-    dist.all_gather(gathered, padded)
+    dist.all_gather(gathered, padded, group=data_group())
     return torch.cat([part[:count] for part, count in zip(gathered, counts, strict=True)])

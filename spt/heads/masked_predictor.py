@@ -68,4 +68,5 @@ class MaskedPredictor(nn.Module):
         hidden = self.mask_token + positions[targets]  # [M, B, N_target, P]
         sequences = torch.cat([seen.expand(num_blocks, -1, -1, -1), hidden], dim=2).flatten(0, 1)  # [MB, N, P]
         predicted = self.norm(self.blocks(sequences))[:, -num_targets:]  # [MB, N_target, P]
-        return self.outward(predicted).unflatten(0, (num_blocks, -1))  # [M, B, N_target, D]
+        # a copy, not a view: fully_shard hangs its hooks on what comes out
+        return torch.stack(self.outward(predicted).chunk(num_blocks))  # [M, B, N_target, D]

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from spt.distributed.shards import full
+from spt.distributed.shards import local, norms
 
 
 @torch.no_grad()
@@ -30,9 +30,9 @@ def clip_gradients(
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return torch.zeros(())
-    norms = torch.stack([full(norm) for norm in torch._foreach_norm(gradients)])  # [number of tensors]
-    total = norms.norm()
+    lengths = norms(gradients)  # [number of tensors]
+    total = lengths.norm()
     if max_norm is not None:
-        scales = (max_norm / ((norms if unit == "tensor" else total.expand_as(norms)) + 1e-6)).clamp(max=1.0)
-        torch._foreach_mul_(gradients, list(scales.unbind()))
+        scales = (max_norm / ((lengths if unit == "tensor" else total.expand_as(lengths)) + 1e-6)).clamp(max=1.0)
+        torch._foreach_mul_([local(gradient) for gradient in gradients], list(scales.unbind()))
     return total

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+
+from spt.distributed.shards import local, norms
 
 
 class LARS(Optimizer):
@@ -47,23 +49,34 @@ class LARS(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            inside = group["lr"] if self.momentum_form == "lr_inside" else 1.0
-            outside = 1.0 if self.momentum_form == "lr_inside" else group["lr"]
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                velocity = self.state[parameter].setdefault("velocity", torch.zeros_like(parameter))
-                update = parameter.grad
-                if group["adapt"]:
-                    update = self._scaled(parameter, update, group["weight_decay"])
-                velocity.mul_(self.momentum).add_(update, alpha=inside)
-                parameter.sub_(velocity, alpha=outside)
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+            if parameters:
+                self._move(parameters, group)
         return loss
 
-    def _scaled(self, parameter: Tensor, gradient: Tensor, weight_decay: float) -> Tensor:
-        gradient = gradient.add(parameter, alpha=weight_decay)
-        weight_norm, gradient_norm = parameter.norm(), gradient.norm()
+    def _move(self, parameters: list[Tensor], group: dict[str, object]) -> None:
+        lr = cast(float, group["lr"])
+        inside, outside = (lr, 1.0) if self.momentum_form == "lr_inside" else (1.0, lr)
+        for parameter in parameters:
+            if "velocity" not in self.state[parameter]:
+                self.state[parameter]["velocity"] = torch.zeros_like(parameter)
+        updates = [cast(Tensor, parameter.grad) for parameter in parameters]
+        if group["adapt"]:
+            updates = self._adapted(parameters, updates, cast(float, group["weight_decay"]))
+        # on what this process holds of each: nothing below mixes elements
+        weights, updates, velocities = (
+            [local(tensor) for tensor in tensors]
+            for tensors in (parameters, updates, [self.state[parameter]["velocity"] for parameter in parameters])
+        )
+        torch._foreach_mul_(velocities, self.momentum)
+        torch._foreach_add_(velocities, updates, alpha=inside)
+        torch._foreach_add_(weights, velocities, alpha=-outside)
+
+    def _adapted(self, parameters: list[Tensor], gradients: list[Tensor], weight_decay: float) -> list[Tensor]:
+        decayed = torch._foreach_add(gradients, parameters, alpha=weight_decay)
+        # all norms in one collective
+        weight_norms, gradient_norms = norms([*parameters, *decayed]).chunk(2)  # [number of tensors] each
         trust = torch.where(
-            (weight_norm > 0) & (gradient_norm > 0), self.trust_coefficient * weight_norm / gradient_norm, 1.0
+            (weight_norms > 0) & (gradient_norms > 0), self.trust_coefficient * weight_norms / gradient_norms, 1.0
         )  # stays on the device
-        return gradient * trust
+        return list(torch._foreach_mul([local(gradient) for gradient in decayed], list(trust.unbind())))

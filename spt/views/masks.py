@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from spt.config.errors import ConfigError
+from spt.distributed.gather import smallest_over_ranks
 from spt.types import Masks, Progress, Sample
 from spt.views.draws import BLOCK_PLACE_STREAM, BLOCK_SIZE_STREAM, KEPT_TOKENS_STREAM, uniform
 
@@ -31,7 +32,8 @@ class MultiBlock:
     """Target blocks and a context block on the grid of patches, drawn for every image on its own.
 
     Block sizes follow from (seed, step), so that the batch and all ranks share them; places from (seed, epoch, index).
-    The context is its block without the targets. All contexts are cut to the batch's shortest, so that they stack.
+    The context is its block without the targets. All contexts of a micro-batch are cut to the
+    shortest of all ranks, so that they stack.
     Paper: I-JEPA, arXiv 2301.08243, section 3 and A.1.
 
     Args:
@@ -153,11 +155,12 @@ class MultiBlock:
 
     def _stack(self, kept: Tensor, sample: Sample) -> Tensor:
         """Positions of the kept tokens, as many for every image as the shortest has: [B, N] bool to [B, N_context]."""
-        shortest = int(kept.sum(dim=1).min())  # a shape: the device must be waited for
+        # a shape, so the device must be waited for; of all ranks, so that their number changes nothing
+        shortest = smallest_over_ranks(int(kept.sum(dim=1).min()), kept.device)
         if self.truncation == "random":
             order = uniform(self.seed, KEPT_TOKENS_STREAM, sample.epochs, sample.indices, kept.shape[1])  # [B, N]
         else:
-            order = torch.arange(kept.shape[1], 0, -1, device=kept.device).expand_as(kept) / (kept.shape[1] + 1)
+            order = torch.arange(kept.shape[1], 0, -1, dtype=torch.float32, device=kept.device) / (kept.shape[1] + 1)
         return torch.where(kept, order, -1.0).topk(shortest, dim=1).indices.sort(dim=1).values
 
     def _check_room(self, given: str) -> None:

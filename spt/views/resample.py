@@ -48,7 +48,8 @@ def resize_weights(
         [B, out_size, in_size], float32; every row sums to 1.
     """
     device = starts.device
-    scales = (lengths / out_size)[:, None, None]  # [B, 1, 1], input pixels an output pixel
+    # said aloud: under bf16-true a quotient of integers would be bfloat16
+    scales = (lengths.float() / out_size)[:, None, None]  # [B, 1, 1], input pixels an output pixel
     centers = (torch.arange(out_size, device=device)[:, None] + 0.5) * scales  # [B, S, 1]
     pixels = torch.arange(in_size, device=device) - starts[:, None]  # [B, H], counted from the stretch's start
     distances = (pixels[:, None] + 0.5 - centers).abs() / scales.clamp(min=1)  # [B, S, H]

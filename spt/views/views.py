@@ -155,7 +155,8 @@ class Views(nn.Module):
         return round((resized - self.global_size) / 2)
 
     def _central_weights(self, in_size: int, resized: int, device: torch.device) -> Tensor:
-        starts, lengths = torch.zeros(1, device=device), torch.full((1,), float(in_size), device=device)
+        starts = torch.zeros(1, dtype=torch.int64, device=device)
+        lengths = torch.full_like(starts, in_size)
         # bicubic, as DINO and most others evaluate
         weights = resize_weights(starts, lengths, in_size=in_size, out_size=resized, interpolation="bicubic")
         return weights[:, self._margin(resized) : self._margin(resized) + self.global_size]

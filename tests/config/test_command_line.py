@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spt.config.command_line import check_command_line, plain_errors
+from spt.config.composer import open_composer
 from spt.config.errors import ConfigError
 from spt.config.help import CONF, GROUPS, help_text
 from spt.config.tree import ConfigTree
@@ -107,9 +108,16 @@ def test_help_names_every_group_and_option_of_the_project() -> None:
             assert f" {option.stem}" in text
 
 
-def test_other_errors_of_a_run_keep_their_traceback() -> None:
-    with pytest.raises(ZeroDivisionError), plain_errors():
-        raise ZeroDivisionError
+def test_other_errors_of_a_run_reach_the_log_with_their_traceback(
+    tree: ConfigTree, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_composer(tree) as composer:
+        composer.compose([], job=0)
+    with pytest.raises(SystemExit) as end, plain_errors():
+        raise ZeroDivisionError("nothing to divide by")
+    assert end.value.code == 1
+    assert "Traceback" in caplog.text
+    assert caplog.text.count("ZeroDivisionError: nothing to divide by") == 1
 
 
 def test_a_config_error_of_a_run_is_shown_without_a_traceback(tree: ConfigTree, tmp_path: Path) -> None:

@@ -5,10 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from omegaconf import DictConfig, OmegaConf
 
-from spt.config.facts import gather_facts
-from spt.config.machine import count_gpus, resolve_accelerator, resolve_devices
+from spt.config.facts import Facts, gather_facts
+from spt.config.machine import (
+    Group,
+    count_gpus,
+    joined_group,
+    resolve_accelerator,
+    resolve_devices,
+    slurm_tasks,
+    torch_version,
+)
+from spt.config.tree import project_tree, read_yaml
 
 CHOICES = {"method": "dino", "backbone": "vit_micro", "data": "digits", "strategy": "single", "precision": "32-true"}
 
@@ -94,3 +104,97 @@ def test_devices_are_counted_however_they_are_written(devices: int | str | list,
 def test_cuda_is_another_word_for_gpu() -> None:
     assert resolve_accelerator("cuda") == "gpu"
     assert resolve_accelerator("cpu") == "cpu"
+
+
+def strategy_facts(**strategy: object) -> Facts:
+    """Facts of a config with a strategy node alone."""
+    return gather_facts(config(strategy=strategy), {"strategy": "mine"})
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        ("spt.strategies.ddp.DDPStrategy", "ddp"), ("spt.strategies.fsdp2.FSDP2Strategy", "fsdp2"),
+        ("spt.strategies.single.SingleStrategy", "single"), ("lightning.pytorch.strategies.FSDPStrategy", "fsdp"),
+        ("spt.strategies.deepspeed.DeepSpeedStage3Strategy", "deepspeed"), ("somebody.elses.Strategy", None),
+    ],
+)  # fmt: skip
+def test_a_strategy_is_known_by_its_class_and_not_by_the_name_of_its_file(target: str, kind: str | None) -> None:
+    assert strategy_facts(_target_=target).strategy_kind == kind
+
+
+def test_options_of_another_strategy_are_told_from_unknown_ones() -> None:
+    facts = strategy_facts(_target_="spt.strategies.ddp.DDPStrategy", cpu_offload=True, bucket_cap_mb=5, typo=1)
+    assert facts.foreign_options == (("cpu_offload", "fsdp2"),)
+
+
+def test_every_option_of_the_project_has_a_kind_and_no_foreign_keys() -> None:
+    tree = project_tree()
+    for option in tree.options("strategy"):
+        file = tree.file("strategy", option)
+        assert file is not None
+        facts = gather_facts(config(strategy=read_yaml(file)), {"strategy": option})
+        assert facts.strategy_kind is not None
+        assert facts.foreign_options == ()
+
+
+def test_the_chosen_update_rule_is_named_by_its_class() -> None:
+    cfg = config(
+        optimizer={
+            "_target_": "spt.optim.recipe.OptimizerRecipe", "rule": "lars", "clip_norm": 3, "clip_unit": "tensor",
+            "rules": {"lars": {"_target_": "spt.optim.lars.LARS"}, "sgd": {"_target_": "torch.optim.SGD"}},
+        },
+        batch_norm={"scope": "global"},
+    )  # fmt: skip
+    facts = gather_facts(cfg, CHOICES)
+    assert (facts.update_rule, facts.update_class, facts.num_optimizers) == ("lars", "LARS", 1)
+    assert (facts.clip_norm, facts.clip_unit, facts.batch_norm_scope) == (3.0, "tensor", "global")
+
+
+def test_layers_and_compilation_are_found_wherever_they_are_asked_for() -> None:
+    facts = gather_facts(config(backbone={"norm_layer": "torch.nn.SyncBatchNorm"}, trainer={"compile": True}), {})
+    assert (facts.has_sync_batch_norm, facts.compiles) == (True, True)
+    facts = gather_facts(config(backbone={"norm_layer": "torch.nn.BatchNorm2d"}, trainer={"sync_batchnorm": False}), {})
+    assert (facts.has_sync_batch_norm, facts.compiles) == (False, False)
+
+
+def test_a_deepspeed_checkpoint_tells_how_many_processes_wrote_it(tmp_path: Path) -> None:
+    folder = tmp_path / "last.ckpt" / "checkpoint"
+    folder.mkdir(parents=True)
+    for rank in range(3):
+        (folder / f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").touch()
+    assert gather_facts(config(resume=str(folder.parent)), {}).resume_world_size == 3
+    assert gather_facts(config(resume=str(tmp_path / "other.ckpt")), {}).resume_world_size is None
+
+
+TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "4"}
+SRUN = {"SLURM_NTASKS": "6", "SLURM_PROCID": "5", "SLURM_STEP_ID": "0"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "group", "tasks"),
+    [
+        ({}, None, None),
+        (TORCHRUN, Group("torchrun", 1, 4), None),
+        (SRUN, Group("srun", 5, 6), 6),
+        ({**SRUN, **TORCHRUN}, Group("torchrun", 1, 4), None),  # torchrun in a SLURM job
+        ({"SLURM_NTASKS": "6", "SLURM_PROCID": "0"}, None, 6),  # the script of a batch job
+        ({**SRUN, "SLURM_JOB_NAME": "bash"}, None, None),  # srun --pty bash
+    ],
+)
+def test_launchers_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], group: Group | None, tasks: int | None
+) -> None:
+    for name in (*TORCHRUN, *SRUN, "SLURM_JOB_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert joined_group() == group
+    assert slurm_tasks() == tasks
+    facts = gather_facts(config(), {})
+    assert facts.slurm_tasks == tasks
+    assert facts.started_processes == (4 if variables.get("RANK") else None)
+
+
+def test_the_version_of_torch_is_read_without_importing_it() -> None:
+    assert torch_version() == tuple(int(part) for part in torch.__version__.split(".")[:2])

@@ -9,17 +9,32 @@ import pytest
 from spt.config.check import broken_rules, check
 from spt.config.errors import ConfigError
 from spt.config.facts import Facts
+from spt.config.rule import Rule
 from spt.config.rules import RULES
 
 SOUND = Facts(
     method="ijepa", has_teacher=True, needs_tokens=True, needs_masks=True, needs_local_views=False,
-    contrasts_batch=False, backbone="vit_micro", gives_tokens=True, patch_size=4, global_size=16, local_size=8,
+    contrasts_batch=False, drops_gradients=False, skips_parameters=False, backbone="vit_micro", gives_tokens=True,
+    has_batch_norm=False, patch_size=4, global_size=16, local_size=8, num_global_views=1, min_global_views=1,
     num_local_views=0, has_masks=True, context_tokens=3, target_tokens=2, largest_block=15, data="digits",
     num_images=1437, global_batch_size=128, devices=1, num_nodes=1, accumulate_grad_batches=1, accelerator="cpu",
-    gpus=0, strategy="single", precision="32-true", max_epochs=20, max_steps=-1,
+    gpus=0, strategy="single", strategy_kind="single", precision="32-true", max_epochs=20, max_steps=-1,
     learning_rate_warmups=(("optimizer.lr_schedule.warmup_epochs", 10),),
     other_warmups=(("method.teacher_temperature.warmup_epochs", 20),), momentums=(("method.momentum.start", 0.996),),
+    update_rule="adamw", update_class="AdamW", num_optimizers=1, clip_norm=3.0, clip_unit="tensor",
+    batch_norm_scope="local", has_sync_batch_norm=False, compiles=False, torch_version=(2, 14),
+    deepspeed_installed=False,
 )  # fmt: skip
+FSDP2 = replace(
+    SOUND, strategy="fsdp2", strategy_kind="fsdp2", devices=4, replicate_size=1, tensor_parallel_size=1,
+    has_parallelize_fn=False, has_mesh=False,
+)  # fmt: skip
+DDP = replace(SOUND, strategy="ddp", strategy_kind="ddp", devices=2, find_unused_parameters=False)
+DEEPSPEED = replace(
+    SOUND, strategy="deepspeed_stage_3", strategy_kind="deepspeed", devices=2, gpus=2, accelerator="gpu",
+    deepspeed_installed=True, method="mine", has_teacher=False, clip_unit="global",
+)  # fmt: skip
+SLURM = replace(DDP, slurm_tasks=2, in_slurm_step=True)
 
 BROKEN_BY = {
     "global-crop-of-whole-patches": replace(SOUND, global_size=18),
@@ -39,6 +54,36 @@ BROKEN_BY = {
     "one-end-of-run": replace(SOUND, max_steps=221),
     "devices-present": replace(SOUND, accelerator="gpu"),
     "one-device-for-single": replace(SOUND, devices=2),
+    "enough-global-views": replace(SOUND, min_global_views=2),
+    "lars-for-transformers": replace(SOUND, update_rule="lars", update_class="LARS"),
+    "images-for-batch-norm": replace(SOUND, has_batch_norm=True, global_batch_size=1),
+    "bfloat16-on-this-gpu": replace(SOUND, precision="bf16-mixed", accelerator="gpu", gpus=1, gpu_has_bfloat16=False),
+    "slurm-tasks-as-asked": replace(SLURM, slurm_tasks=8),
+    "srun-starts-tasks": replace(SLURM, in_slurm_step=False),
+    "processes-as-asked": replace(DDP, started_processes=4),
+    "nodes-need-a-launcher": replace(DDP, num_nodes=2),
+    "fsdp2-in-place-of-fsdp": replace(DDP, strategy="fsdp", strategy_kind="fsdp"),
+    "no-float16-under-fsdp2": replace(FSDP2, precision="16-mixed", accelerator="gpu", gpus=4),
+    "torch-has-fsdp2": replace(FSDP2, torch_version=(2, 5)),
+    "no-sync-batch-norm-under-fsdp2": replace(FSDP2, has_sync_batch_norm=True),
+    "no-sync-batch-norm-on-cpu": replace(DDP, has_sync_batch_norm=True),
+    "tensor-parallel-needs-a-function": replace(FSDP2, tensor_parallel_size=2),
+    "parallel-sizes-are-all-processes": replace(FSDP2, data_parallel_size=3),
+    "unused-parameters-are-found": replace(DDP, skips_parameters=True),
+    "unused-parameters-are-there": replace(DDP, find_unused_parameters=True),
+    "options-of-this-strategy": replace(DDP, foreign_options=(("cpu_offload", "fsdp2"),)),
+    "deepspeed-is-installed": replace(DEEPSPEED, deepspeed_installed=False),
+    "deepspeed-on-cuda": replace(DEEPSPEED, accelerator="cpu"),
+    "deepspeed-without-teacher": replace(DEEPSPEED, has_teacher=True),
+    "deepspeed-updates-elementwise": replace(DEEPSPEED, update_class="LARS"),
+    "deepspeed-has-one-optimizer": replace(DEEPSPEED, num_optimizers=2),
+    "deepspeed-clips-globally": replace(DEEPSPEED, clip_unit="tensor"),
+    "deepspeed-keeps-gradients": replace(DEEPSPEED, drops_gradients=True),
+    "deepspeed-uses-all-parameters": replace(DEEPSPEED, skips_parameters=True),
+    "deepspeed-without-compile": replace(DEEPSPEED, compiles=True),
+    "deepspeed-without-float16": replace(DEEPSPEED, precision="16-mixed"),
+    "deepspeed-batch-norm-in-float32": replace(DEEPSPEED, precision="bf16-true", has_batch_norm=True),
+    "deepspeed-resumes-on-as-many": replace(DEEPSPEED, resume_world_size=4),
     "float16-on-cuda": replace(SOUND, precision="16-mixed"),
     "teacher-in-float32": replace(SOUND, precision="bf16-true"),
     "local-views-unused": replace(SOUND, num_local_views=2),
@@ -60,9 +105,10 @@ def test_names_of_rules_are_unique() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 
-def test_a_sound_experiment_breaks_no_rule() -> None:
-    assert broken_names(SOUND) == set()
-    assert check(SOUND) == []
+@pytest.mark.parametrize("facts", [SOUND, DDP, FSDP2, DEEPSPEED, SLURM], ids=lambda facts: facts.strategy)
+def test_a_sound_experiment_breaks_no_rule(facts: Facts) -> None:
+    assert broken_names(facts) == set()
+    assert check(facts) == []
 
 
 def test_unknown_facts_break_no_rule() -> None:
@@ -75,11 +121,11 @@ def test_a_rule_is_broken_by_the_value_it_is_about_and_by_no_other(name: str) ->
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_a_broken_rule_says_what_to_type(rule) -> None:
+def test_a_broken_rule_says_what_to_type(rule: Rule) -> None:
     for facts in (BROKEN_BY[rule.name], rule.example):
         assert rule.broken(facts)
         assert "None" not in rule.message(facts) + rule.fix(facts) or facts is BROKEN_BY[rule.name]
-        assert "=" in rule.fix(facts) or rule.fix(facts).startswith("~")
+        assert "=" in rule.fix(facts) or rule.fix(facts).startswith(("~", "pip install"))
 
 
 def test_all_broken_rules_are_reported_at_once() -> None:
@@ -118,3 +164,22 @@ def test_images_counted_later_complete_the_facts() -> None:
     later = replace(SOUND, num_images=None)
     assert later.steps_per_epoch is None
     assert later.with_data(1437).total_steps == 20 * (1437 // 128)
+
+
+def test_a_mesh_of_the_users_own_needs_no_sizes() -> None:
+    assert broken_names(replace(FSDP2, data_parallel_size=3, has_mesh=True)) == set()
+
+
+def test_one_image_per_device_is_enough_for_batch_norm_over_all_devices() -> None:
+    alone = replace(DDP, has_batch_norm=True, global_batch_size=2)
+    assert broken_names(alone) == {"images-for-batch-norm"}
+    assert broken_names(replace(alone, batch_norm_scope="global")) == set()
+
+
+def test_a_slurm_refusal_names_both_numbers() -> None:
+    with pytest.raises(ConfigError, match=r"SLURM started 8 tasks .*asks for 2 processes"):
+        check(replace(SLURM, slurm_tasks=8))
+
+
+def test_nodes_that_srun_has_started_need_no_other_launcher() -> None:
+    assert broken_names(replace(SLURM, num_nodes=2, slurm_tasks=4)) == set()

@@ -1,0 +1,65 @@
+"""One process of a run on several devices: python -m spt.launch.rank NOTES PARENT, as `spt.launch.ranks` starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import spt
+from spt.launch.failures import CONFIG, STOPPING, VALUE, record_failure
+from spt.launch.process import end_with_parent, listening
+
+_GRACE = 5.0
+"""Seconds in which a rank must end once another one has failed: what it waits for will not come."""
+
+
+def main(notes: Path, parent: int) -> None:
+    """Runs the config that the parent left, and leaves what came of it.
+
+    Args:
+        notes: the folder that parent and ranks share.
+        parent: its process id.
+    """
+    end_with_parent(parent)
+    with listening(partial(_end_soon, notes)):
+        status = _run(notes)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status:
+        os._exit(status)  # at once: leaving a process group in order would wait for ranks that are gone
+
+
+def _run(notes: Path) -> int:
+    """The exit status of the run."""
+    from spt.config.handover import read_config, start_log
+
+    is_rank_zero = os.environ["RANK"] == "0"
+    try:
+        cfg = read_config((notes / CONFIG).read_text(encoding="utf-8"))
+        start_log(is_rank_zero=is_rank_zero)
+        value = spt.train_here(cfg)
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as end:  # told to stop
+        return end.code if isinstance(end.code, int) else 1
+    except Exception as error:  # whatever it is, the parent shows it
+        record_failure(error)
+        return 1
+    if is_rank_zero:
+        (notes / VALUE).write_text(json.dumps(value), encoding="utf-8")
+    return 0
+
+
+def _end_soon(notes: Path, number: int) -> None:
+    """Ends this process in a while, unless the user has asked to stop: then training ends in its own time."""
+    time.sleep(_GRACE)
+    if not (notes / STOPPING).exists():
+        os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

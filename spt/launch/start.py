@@ -1,0 +1,64 @@
+"""Where a run goes: into this process, into processes started here, or along with those a launcher has started."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from typing import TYPE_CHECKING
+
+import spt
+from spt.config.command_line import check_command_line
+from spt.config.machine import joined_group, resolve_devices
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+def begin() -> None:
+    """What train.py does before Hydra: checks what was typed. On ranks other than 0 of torchrun or srun, all of it.
+
+    Those take the config of rank 0, its run folder included, and never meet Hydra: a folder that is named after the
+    time would be another one on every rank.
+    """
+    group = joined_group()
+    if group is None or group.rank == 0:
+        check_command_line()
+        return
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # rank 0 says it
+        a_run_follows = check_command_line()
+    if a_run_follows:
+        from spt.launch.joined import follow  # imports torch, for which a refusal does not wait
+
+        follow(group)
+    raise SystemExit(0)
+
+
+def train(cfg: DictConfig) -> float | None:
+    """Runs the experiment that `cfg` describes, on as many processes as `trainer.devices` asks for.
+
+    Args:
+        cfg: composed by train.py or `spt.compose`.
+
+    Returns:
+        val/knn_top1 at the end, for sweeps; None when no probe measured it.
+
+    Raises:
+        ConfigError: the experiment cannot work; says what to type instead.
+        RankError: a process failed; the text is its traceback.
+    """
+    group = joined_group()
+    if group is None:
+        devices = cfg.trainer.devices
+        plain = devices if isinstance(devices, (int, str)) else list(devices)
+        num_ranks = resolve_devices(plain, cfg.trainer.accelerator) or 1
+        if num_ranks == 1:
+            return spt.train_here(cfg)
+        from spt.launch.ranks import launch  # imports torch, which a run on one device imports anyway
+
+        return launch(cfg, num_ranks=num_ranks)
+    from spt.launch.joined import publish
+
+    store = publish(cfg, group)  # lives as long as the run: other ranks may still be reading
+    value = spt.train_here(cfg)
+    del store
+    return value
