@@ -14,6 +14,8 @@ from spt.reporting.record import pretraining
 
 logger = logging.getLogger(__name__)
 
+_REAL_FALL = 0.5  # share of the untrained network's value; small networks start low and wander
+
 _WHERE_TO_LOOK = (
     "Look at the curves of collapse/*, train/loss and val/knn_top1 in plots/ or metrics.csv: a loss that went flat "
     "while accuracy fell is collapse. Usual causes: a learning rate or teacher temperature too high, a teacher "
@@ -24,8 +26,8 @@ _WHERE_TO_LOOK = (
 class CollapseProbe(Probe):
     """collapse/embedding_std and collapse/rankme of held-out images, with one warning each when they become too small.
 
-    A warning needs both: a value below its threshold, and below the untrained network's, which may start low without
-    any collapse.
+    A warning needs both: a value below its threshold, and below half of the untrained network's, which may start low
+    without any collapse.
 
     Args:
         min_embedding_std: below it, directions of embeddings hardly differ; from 0 (one direction) to 1 (all alike).
@@ -57,7 +59,7 @@ class CollapseProbe(Probe):
     def _warn(self, metrics: dict[str, float], at_start: dict[str, float]) -> None:
         for name, value in metrics.items():
             before = at_start.get(name, math.inf)
-            if value < min(self.thresholds[name], before) and name not in self._warned:
+            if value < min(self.thresholds[name], _REAL_FALL * before) and name not in self._warned:
                 self._warned.add(name)
                 logger.warning(
                     "%s fell to %.3g (untrained network: %.3g, threshold: %.3g): embeddings of different images are "
