@@ -24,8 +24,8 @@ class IJEPA(Method):
 
     Args:
         backbone: gives tokens, computing only those that are kept.
-        predictor: width, heads and grid of the backbone to a predictor,
-            (tokens, context, targets) to [M, B, N_target, D].
+        predictor: width, heads and grid of the backbone to a predictor, (tokens, context, targets) to
+            [M, B, N_target, D].
         momentum: of the teacher (the paper's target encoder) at every optimizer step.
     """
 

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import torch
-from hydra.core.hydra_config import HydraConfig
 from lightning import Trainer, seed_everything
 from lightning.pytorch.utilities.exceptions import SIGTERMException
 from omegaconf import DictConfig, OmegaConf
@@ -17,6 +16,7 @@ from spt.callbacks.throughput import Throughput
 from spt.config.build import build_callbacks, build_data, build_loggers, build_module, build_trainer
 from spt.config.check import check
 from spt.config.facts import Facts, gather_facts
+from spt.config.handover import run_choices, run_folder
 from spt.data.module import ImageData
 from spt.launch.callback import Rank
 from spt.module import SSLModule
@@ -55,7 +55,7 @@ def prepare(cfg: DictConfig) -> Run:
         ConfigError: the experiment cannot work; says what to type instead.
     """
     quiet()
-    facts = gather_facts(cfg, _choices())
+    facts = gather_facts(cfg, run_choices())
     warnings = check(facts)
     seed_everything(cfg.seed, workers=True, verbose=False)
     torch.set_float32_matmul_precision(cfg.precision.matmul)
@@ -67,10 +67,6 @@ def prepare(cfg: DictConfig) -> Run:
     for warning in warnings:
         logger.warning(warning)
     return Run(cfg, data, facts)
-
-
-def _choices() -> dict[str, str]:
-    return {str(group): str(option) for group, option in HydraConfig.get().runtime.choices.items() if option}
 
 
 class Run:
@@ -85,8 +81,8 @@ class Run:
     def __init__(self, cfg: DictConfig, data: ImageData, facts: Facts) -> None:
         self.cfg = cfg
         self.facts = facts
-        self.choices = _choices()
-        self.folder = Path(HydraConfig.get().runtime.output_dir)
+        self.choices = run_choices()
+        self.folder = Path(run_folder())
         self.data = data
         self.module: SSLModule = build_module(cfg)
         self.data.attach(self.module.views)

@@ -13,8 +13,8 @@ class Sample(NamedTuple):
     """What a data loader gives: decoded images before any augmentation.
 
     Attributes:
-        images: [B, 3, H, W], uint8; or, when images differ in size, one entry a view, already cropped: list of [B,
-            3, S, S], uint8.
+        images: [B, 3, H, W], uint8; or, when images differ in size, one entry a view, already cropped: list of
+            [B, 3, S, S], uint8.
         labels: [B], int64. Only probes read them.
         indices: [B], int64, position of each image in its data set; -1 marks a padded duplicate that no metric may
             count.

@@ -22,6 +22,14 @@ REFUSALS: dict[str, tuple[list[str], list[str]]] = {
         ["method=dino", "views.local_size=7"],
         ["views.local_size=7", "backbone.patch_size=4", "whole patches", "try: views.local_size=8"],
     ),
+    "a small crop that is no multiple of a timm model's patch": (
+        ["method=dino", "backbone=timm", "data.image_size=64"],
+        ["views.local_size=27", "patch_size=16", "whole patches", "try: views.local_size=32"],
+    ),
+    "masks on another grid than the backbone's": (
+        ["method=ijepa", "masks.min_keep=2", "backbone.image_size=32"],
+        ["backbone.image_size=32", "views.global_size=16", "two grids", "try: backbone.image_size=16"],
+    ),
     "a backbone without tokens": (
         ["method=ijepa", "backbone=resnet18"],
         ["method=ijepa", "backbone=resnet18", "predicts tokens", "try: backbone=vit_micro"],
@@ -56,6 +64,14 @@ REFUSALS: dict[str, tuple[list[str], list[str]]] = {
         ["method=byol", "method.momentum.start=1.996"],
         ["method.momentum.start=1.996", "outside [0, 1]", "without bound", "try: method.momentum.start=1"],
     ),
+    "a k-NN without neighbours": (
+        ["probes.knn.k=0"],
+        ["probes.knn.k=0 is below 1", "try: probes.knn.k=1"],
+    ),
+    "a checkpoint that is not there": (
+        ["resume=nowhere.ckpt"],
+        ["resume=nowhere.ckpt does not exist", "try: resume="],
+    ),
     "a negative center momentum": (
         ["method=dino", "method.center_momentum=-0.1"],
         ["method.center_momentum=-0.1", "outside [0, 1]", "try: method.center_momentum=0"],
@@ -89,6 +105,21 @@ def test_a_recipe_for_another_backbone_does_not_hide_why_this_one_cannot_work(
     """The recipe for I-JEPA on digits sets a patch size, which a ResNet has not."""
     answer = refusal(capsys, "method=ijepa", "backbone=resnet18", "data=digits")
     assert answer.startswith("tokens-needed: method=ijepa predicts tokens, and backbone=resnet18 gives none")
+
+
+@pytest.mark.parametrize(
+    ("method", "word", "text"),
+    [
+        ("simclr", "optimizer.rule=foo", "optimizer.rule=foo does not exist"),
+        ("simclr", "views.global_views.first.flip=2", "flip=2 of a view is a probability"),
+        ("ijepa", "masks.edges=foo", "masks.edges=foo is unknown"),
+    ],
+)
+def test_what_only_a_constructor_can_refuse_keeps_its_words(tmp_path: Path, method: str, word: str, text: str) -> None:
+    """Hydra wraps errors of constructors in one of its own, which would reach the user as a traceback."""
+    with pytest.raises(ConfigError) as error:
+        build(method, tmp_path, word, "probes=none")
+    assert str(error.value).startswith(text)
 
 
 def test_an_image_folder_that_is_empty_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

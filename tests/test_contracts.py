@@ -182,11 +182,11 @@ def test_views_and_masks_are_the_same_under_bfloat16_weights(tmp_path: Path, met
         assert torch.equal(first, second)
 
 
-def test_every_recipe_composes_with_its_data_and_method() -> None:
-    """A recipe is named DATA_METHOD."""
+def test_every_recipe_composes_with_its_data_method_and_backbone() -> None:
+    """A recipe is named DATA-METHOD-BACKBONE."""
     for recipe in TREE.options("recipe"):
-        (method,) = [name for name in METHODS if recipe.endswith(f"_{name}")]
-        cfg = spt.compose(f"data={recipe.removesuffix(f'_{method}')}", f"method={method}")
+        data, method, backbone = recipe.split("-")
+        cfg = spt.compose(f"data={data}", f"method={method}", f"backbone={backbone}")
         assert HydraConfig.get().runtime.choices["recipe"] == recipe
         assert "recipe" not in cfg
 

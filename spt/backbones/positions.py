@@ -36,8 +36,8 @@ def sincos_positions(dim: int, rows: int, columns: int) -> Tensor:
 def resample_positions(positions: Tensor, old: tuple[int, int], new: tuple[int, int]) -> Tensor:
     """Position embeddings [1, N_old, D] of a grid (rows, columns), resampled bicubically to another: [1, N_new, D].
 
-    The same grid comes back unchanged. DINO adds .1 to the new size before it scales
-    (vision_transformer.py:182), against a rounding fault of old torch; here the size is given as it is.
+    The same grid comes back unchanged. DINO adds .1 to the new size before it scales (vision_transformer.py:182),
+    against a rounding fault of old torch; here the size is given as it is.
     """
     if old == new:
         return positions

@@ -41,8 +41,8 @@ class TokenTransformer(TokenBackbone):
                 nothing.
 
         Returns:
-            embeddings [B, D], the class token or, without one, the mean of the computed patches; tokens [B, N or
-            N_keep, D].
+            embeddings [B, D], the class token or, without one, the mean of the computed patches; tokens [B, N, D], or
+            [B, N_keep, D].
         """
         network = self.network
         patches = network.patch_embed(images).reshape(len(images), -1, self.embed_dim)  # [B, N, D]

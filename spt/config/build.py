@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
+from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from lightning import Callback, Trainer
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.strategies import Strategy
 from omegaconf import DictConfig, OmegaConf
 
+from spt.config.errors import ConfigError
 from spt.data.module import ImageData
 from spt.distributed.batch_norm import replace_batch_norm
 from spt.method import Method
@@ -23,14 +25,14 @@ from spt.views.views import Views
 
 def build_data(cfg: DictConfig) -> ImageData:
     """The data module of cfg.data."""
-    return cast(ImageData, instantiate(cfg.data, _convert_="all"))
+    return cast(ImageData, _made(cfg.data))
 
 
 def build_method(cfg: DictConfig) -> Method:
     """The method of cfg.method around the backbone of cfg.backbone, its weights drawn from torch's global generator."""
-    backbone = instantiate(cfg.backbone, _convert_="all")
+    backbone = _made(cfg.backbone)
     # not as an argument of instantiate, which would make a config of the network
-    method = cast(Method, instantiate(cfg.method, _partial_=True, _convert_="all")(backbone))
+    method = cast("Callable[[object], Method]", _made(cfg.method, _partial_=True))(backbone)
     if cfg.batch_norm.scope == "global":
         replace_batch_norm(method, across_ranks=True)
     return method
@@ -38,12 +40,12 @@ def build_method(cfg: DictConfig) -> Method:
 
 def build_module(cfg: DictConfig) -> SSLModule:
     """The LightningModule with method, views, masks and optimizer recipe."""
-    masks = instantiate(OmegaConf.select(cfg, "masks"), _convert_="all")
+    masks = _made(OmegaConf.select(cfg, "masks"))
     return SSLModule(
         build_method(cfg),
-        views=cast(Views, instantiate(cfg.views, _convert_="all")),
+        views=cast(Views, _made(cfg.views)),
         masks=cast("Callable[[Sample, Progress], Masks] | None", masks),
-        recipe=cast(OptimizerRecipe, instantiate(cfg.optimizer, _convert_="all")),
+        recipe=cast(OptimizerRecipe, _made(cfg.optimizer)),
         seed=cfg.seed,
     )
 
@@ -51,12 +53,12 @@ def build_module(cfg: DictConfig) -> SSLModule:
 def build_callbacks(cfg: DictConfig) -> list[Callback]:
     """Probes, then the other callbacks, each in the order of its YAML."""
     nodes = [*(cfg.probes or {}).values(), *(cfg.callbacks or {}).values()]
-    return [cast(Callback, instantiate(node, _convert_="all")) for node in nodes if node is not None]
+    return [cast(Callback, _made(node)) for node in nodes if node is not None]
 
 
 def build_loggers(cfg: DictConfig) -> list[Logger]:
     """The loggers of the logger group; metrics.csv is written whatever they are."""
-    return [cast(Logger, instantiate(node, _convert_="all")) for node in (cfg.logger or {}).values()]
+    return [cast(Logger, _made(node)) for node in (cfg.logger or {}).values()]
 
 
 def build_trainer(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], loggers: Sequence[Logger]) -> Trainer:
@@ -65,7 +67,7 @@ def build_trainer(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], l
         accelerator=cfg.trainer.accelerator,
         devices=cfg.trainer.devices,
         num_nodes=cfg.trainer.num_nodes,
-        strategy=cast(Strategy, instantiate(cfg.strategy, _convert_="all")),
+        strategy=cast(Strategy, _made(cfg.strategy)),
         precision=cfg.precision.name,
         max_epochs=-1 if cfg.trainer.max_epochs is None else cfg.trainer.max_epochs,
         max_steps=cfg.trainer.max_steps,
@@ -84,3 +86,17 @@ def build_trainer(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], l
         inference_mode=False,  # fully_shard of torch before 2.14 fails on its tensors
         enable_model_summary=False,
     )
+
+
+def _made(node: DictConfig | None, **options: bool) -> object:
+    """What a node describes.
+
+    Raises:
+        ConfigError: of a constructor, in its own words.
+    """
+    try:
+        return instantiate(node, _convert_="all", **options)
+    except InstantiationException as error:
+        if isinstance(error.__cause__, ConfigError):  # Hydra wraps it, and a user would see a traceback
+            raise error.__cause__ from None
+        raise

@@ -108,8 +108,10 @@ class Composer(NamedTuple):
         kept = [f"{group}={option}" for group, option in choices.items() if (group, option) not in overlays]
         values = known_values(self._load(kept + [f"~{group}" for group, _ in overlays]))
         composed = Composed(values, self.tree.groups())
+        optional = {group for group, choice in self.tree.choices().items() if choice.optional}
         return [
             f"{mistake} ({self._label(group, option)})"
+            + (f"\n    try: ~{group}, which leaves that file out" if group in optional else "")
             for group, option in overlays
             for mistake in written_mistakes(sorted(self.tree.keys(group, option)), composed, self.tree)
         ]

@@ -32,11 +32,14 @@ from spt.config.readings import (
     image_folder,
     is_given,
     limit,
+    missing_file,
     momentums,
     number,
+    patch_size,
     strategy_kind,
     targets,
     text,
+    too_small,
     warmups,
     whole,
 )
@@ -54,6 +57,7 @@ class Facts:
         gives_tokens: of the backbone.
         has_batch_norm: in the backbone or in the heads of the method.
         patch_size, global_size, local_size: pixels.
+        position_size: pixels of the image whose grid the backbone's positions are made for.
         num_global_views: large views of one image.
         min_global_views: of the method: large views that its loss needs.
         num_local_views: small crops of one image.
@@ -68,6 +72,8 @@ class Facts:
         devices: processes on each node.
         accelerator: cpu | gpu | mps.
         max_epochs, max_steps: limits of the run; -1 for no limit, however it was written.
+        too_small: numbers below the least that means something, by key, with that least.
+        missing_checkpoint: the file or folder to go on from, if there is no such thing.
         learning_rate_warmups: passes over the data, by key: the learning rate rises over them.
         other_warmups: the same for every other schedule, such as the teacher's temperature.
         momentums: every number of a teacher's, center's, optimizer's or probe's momentum, by key.
@@ -105,6 +111,7 @@ class Facts:
     gives_tokens: bool | None = None
     has_batch_norm: bool | None = None
     patch_size: int | None = None
+    position_size: int | None = None
     global_size: int | None = None
     local_size: int | None = None
     num_global_views: int | None = None
@@ -127,6 +134,8 @@ class Facts:
     precision: str | None = None
     max_epochs: int | None = None
     max_steps: int | None = None
+    too_small: tuple[tuple[str, float, int], ...] = ()
+    missing_checkpoint: str | None = None
     learning_rate_warmups: tuple[tuple[str, float], ...] = ()
     other_warmups: tuple[tuple[str, float], ...] = ()
     momentums: tuple[tuple[str, float], ...] = ()
@@ -246,7 +255,8 @@ def _with_networks(facts: Facts, values: Mapping[str, Plain]) -> Facts:
         min_global_views=count(method, "min_global_views"),
         gives_tokens=flag(backbone, "gives_tokens"),
         has_batch_norm=either(flag(method, "has_batch_norm"), flag(backbone, "has_batch_norm")),
-        patch_size=whole(values, "backbone.patch_size"),
+        patch_size=patch_size(values),
+        position_size=whole(values, "backbone.image_size"),
         learning_rate_warmups=tuple(warmups(values, "optimizer.")),
         other_warmups=tuple(warmups(values, "method.")),
         momentums=tuple(momentums(values)),
@@ -299,6 +309,8 @@ def _with_run(facts: Facts, values: Mapping[str, Plain]) -> Facts:
         accelerator=resolve_accelerator(accelerator),
         max_epochs=limit(values, "trainer.max_epochs"),
         max_steps=limit(values, "trainer.max_steps"),
+        too_small=tuple(too_small(values)),
+        missing_checkpoint=missing_file(values, "resume"),
         gpus=count_gpus(),
         torch_version=torch_version(),
         deepspeed_installed=is_installed("deepspeed"),

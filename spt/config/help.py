@@ -23,7 +23,7 @@ GROUPS = {
     "logger": "where metrics go besides metrics.csv",
     "trainer": "length of the run, devices, accumulation",
     "paths": "where runs and data sets are",
-    "recipe": "fits a method to a small data set; chosen by data and method",
+    "recipe": "fits a method to small data and a small network; chosen by all three",
     "experiment": "a full recipe: method, backbone, data and numbers",
     "debug": "short runs to look for faults",
 }
@@ -59,4 +59,7 @@ def help_text(conf: Path = CONF) -> str:
 def _group_lines(conf: Path, group: str) -> list[str]:
     options = sorted(name.removesuffix(".yaml") for name in os.listdir(conf / group) if name.endswith(".yaml"))
     meaning = f"  {group:<11} {GROUPS.get(group, '')}".rstrip()
-    return [meaning, *wrap(" ".join(options), 104, initial_indent=" " * 16, subsequent_indent=" " * 16)]
+    return [
+        meaning,
+        *wrap(" ".join(options), 104, initial_indent=" " * 16, subsequent_indent=" " * 16, break_on_hyphens=False),
+    ]

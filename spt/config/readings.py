@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -63,6 +64,18 @@ def image_folder(values: Mapping[str, Plain], data: str | None) -> tuple[str | N
     return root, "filled" if any(folder.iterdir()) else "empty"
 
 
+def patch_size(values: Mapping[str, Plain]) -> int | None:
+    """Pixels of a patch's side: the key's, or for a model of timm what its name says (vit_small_patch16_224)."""
+    named = re.search(r"_patch(\d+)", text(values, "backbone.name") or "")
+    return int(named.group(1)) if named else whole(values, "backbone.patch_size")
+
+
+def missing_file(values: Mapping[str, Plain], key: str) -> str | None:
+    """The file or folder that a key names, if there is no such thing; addresses of other machines are not looked up."""
+    name = text(values, key)
+    return None if name is None or "://" in name or Path(name).exists() else name
+
+
 def block_sizes(values: Mapping[str, Plain]) -> tuple[int | None, int | None]:
     """Tokens of the smallest target block and of the largest block of all, on the grid of the global views."""
     size, patch = whole(values, "views.global_size"), whole(values, "backbone.patch_size")
@@ -86,6 +99,20 @@ def warmups(values: Mapping[str, Plain], prefix: str) -> Iterator[tuple[str, flo
         epochs = number(value)
         if key.startswith(prefix) and key.endswith("warmup_epochs") and epochs is not None:
             yield key, epochs
+
+
+# numbers that mean nothing below these
+_LEAST = {"seed": 0, "trainer.accumulate_grad_batches": 1, "trainer.check_val_every_n_epoch": 1,
+          "trainer.log_every_n_steps": 1, "data.num_workers": 0, "data.bank_size": 1,
+          "data.evaluation_batch_size": 1, "probes.knn.k": 1}  # fmt: skip
+
+
+def too_small(values: Mapping[str, Plain]) -> Iterator[tuple[str, float, int]]:
+    """Numbers below the least that means something, by key, with that least."""
+    for key, least in _LEAST.items():
+        value = number(values.get(key))
+        if value is not None and value < least:
+            yield key, value, least
 
 
 def momentums(values: Mapping[str, Plain]) -> Iterator[tuple[str, float]]:

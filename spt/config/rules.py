@@ -96,6 +96,22 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
         example=Facts(method="simclr", needs_masks=False, has_masks=True),
     ),
     Rule(
+        name="masks-on-the-backbones-grid",
+        broken=lambda f: (
+            f.needs_masks is True
+            and f.position_size is not None
+            and f.global_size is not None
+            and f.position_size != f.global_size
+        ),
+        message=lambda f: (
+            f"backbone.image_size={f.position_size} and views.global_size={f.global_size} make two grids of patches: "
+            f"method={f.method} would look up the positions of one on the other."
+        ),
+        fix=lambda f: f"backbone.image_size={f.global_size}",
+        severity="error",
+        example=Facts(method="ijepa", needs_masks=True, position_size=224, global_size=448),
+    ),
+    Rule(
         name="masks-fit-the-grid",
         broken=lambda f: (
             f.num_tokens is not None
@@ -121,7 +137,11 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
             f"trainer.num_nodes={f.num_nodes} x trainer.accumulate_grad_batches={f.accumulate_grad_batches} = "
             f"{f.shares} equal micro-batches."
         ),
-        fix=lambda f: f"data.global_batch_size={_nearest_multiple(f.global_batch_size, f.shares)}",
+        fix=lambda f: (
+            "trainer.accumulate_grad_batches=1"
+            if (f.accumulate_grad_batches or 0) < 1
+            else f"data.global_batch_size={_nearest_multiple(f.global_batch_size, f.shares)}"
+        ),
         severity="error",
         example=Facts(global_batch_size=100, devices=8, num_nodes=1, accumulate_grad_batches=1),
     ),
@@ -188,6 +208,25 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
         fix=lambda f: " ".join(f"{key}={min(max(value, 0.0), 1.0):g}" for key, value in _outside_unit(f)),
         severity="error",
         example=Facts(momentums=(("method.momentum.start", 1.996),)),
+    ),
+    Rule(
+        name="numbers-large-enough",
+        broken=lambda f: bool(f.too_small),
+        message=lambda f: (
+            ", ".join(f"{key}={value:g} is below {least}, the least" for key, value, least in f.too_small)
+            + " that means anything."
+        ),
+        fix=lambda f: " ".join(f"{key}={least}" for key, _, least in f.too_small),
+        severity="error",
+        example=Facts(too_small=(("probes.knn.k", 0, 1),)),
+    ),
+    Rule(
+        name="checkpoint-present",
+        broken=lambda f: f.missing_checkpoint is not None,
+        message=lambda f: f"resume={f.missing_checkpoint} does not exist, so there is nothing to go on from.",
+        fix=lambda f: "resume=RUN_FOLDER/checkpoints/last.ckpt, or leave it out for a fresh run",
+        severity="error",
+        example=Facts(missing_checkpoint="runs/last.ckpt"),
     ),
     Rule(
         name="run-has-an-end",

@@ -20,9 +20,8 @@ def nt_xent(first: Tensor, second: Tensor, *, temperature: float) -> Tensor:
         temperature: > 0; divides the cosine similarities.
 
     Returns:
-        Scalar, in nats: the mean over images of the *sum* of both directions, as the authors have it
-            (objective.py:88), hence twice
-        the mean over the 2B views. Negatives come from all W processes, gradient included.
+        Scalar, in nats: the mean over images of the *sum* of both directions, as the authors have it (objective.py:88),
+        hence twice the mean over the 2B views. Negatives come from all W processes, gradient included.
 
     Equals, with z the normalised rows of all views and s = z z^T / temperature:
         mean over images i of CE(s[first_i, all but first_i], second_i) + CE(s[second_i, all but second_i], first_i)

@@ -86,9 +86,8 @@ def _draw(axes: Axes, panel: Panel, rows: list[dict[str, float]]) -> None:
         marker = "o" if len(steps) <= 30 else None
         axes.plot(steps, values, color=color, linewidth=1.3, marker=marker, markersize=2.5, label=name.split("/")[-1])
         if min(values) == max(values) != 0:
-            axes.set_ylim(
-                min(0, 2 * values[0]), max(0, 2 * values[0])
-            )  # or a constant would be drawn on a scale of rounding errors
+            # or a constant would be drawn on a scale of rounding errors
+            axes.set_ylim(min(0, 2 * values[0]), max(0, 2 * values[0]))
         if panel.marks_start and steps[0] == 0:
             axes.axhline(values[0], color=color, linewidth=0.9, linestyle=(0, (4, 3)), alpha=0.7)
     if len(panel.metrics) > 1:

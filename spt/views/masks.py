@@ -32,8 +32,8 @@ class MultiBlock:
     """Target blocks and a context block on the grid of patches, drawn for every image on its own.
 
     Block sizes follow from (seed, step), so that the batch and all ranks share them; places from (seed, epoch, index).
-    The context is its block without the targets. All contexts of a micro-batch are cut to the
-    shortest of all ranks, so that they stack.
+    The context is its block without the targets. All contexts of a micro-batch are cut to the shortest of all ranks,
+    so that they stack.
     Paper: I-JEPA, arXiv 2301.08243, section 3 and A.1.
 
     Args:

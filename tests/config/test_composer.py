@@ -93,6 +93,15 @@ def test_a_mistake_is_named_with_something_to_type(tree: ConfigTree, words: list
     assert "To append to your config" not in text
 
 
+def test_a_recipe_that_does_not_fit_can_be_left_out(tree: ConfigTree) -> None:
+    """A recipe is chosen by data and method alone, and may write keys that the backbone at hand has not."""
+    (tree.folders[0] / "recipe" / "small_alpha.yaml").write_text("# @package _global_\nmethod:\n  depth: 2\n")
+    text = refusal(tree, "method=alpha")
+    assert "no key method.depth" in text
+    assert "(conf/recipe/small_alpha.yaml)\n    try: ~recipe" in text
+    compose(tree, "method=alpha", "~recipe")
+
+
 def test_all_mistakes_are_reported_at_once(tree: ConfigTree) -> None:
     text = refusal(tree, "method=bta", "trainer.max_epoch=4", "seed=", "+foo.bar=1", "method.momentum.start=0.5")
     for word in ("method=bta", "trainer.max_epoch=4", "seed=", "+foo.bar=1"):
@@ -102,7 +111,7 @@ def test_all_mistakes_are_reported_at_once(tree: ConfigTree) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["+method.options.width=1", "++seed=3", "trainer.devices=auto", "resume=x.ckpt", "method.lr=null",
+    ["+method.options.width=1", "++seed=3", "trainer.devices=auto", "resume=.", "method.lr=null",
      "data.mean.0=0.1", "~method.temperature", "method.lr=${data.global_batch_size}", "hydra.run.dir=elsewhere",
      "+hydra.job.env_set.A=b", "method={lr: 3}", "data.mean=[0.1,0.2]", "~experiment"],
 )  # fmt: skip

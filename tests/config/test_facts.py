@@ -37,6 +37,11 @@ def test_facts_of_classes_come_from_their_sources() -> None:
     assert (facts.has_teacher, facts.needs_masks, facts.gives_tokens, facts.patch_size) == (True, False, True, 4)
 
 
+@pytest.mark.parametrize(("name", "size"), [("vit_tiny_patch16_224", 16), ("resnet18", None)])
+def test_the_patch_of_a_timm_model_is_in_its_name(name: str, size: int | None) -> None:
+    assert gather_facts(config(backbone={"name": name}), {"backbone": "timm"}).patch_size == size
+
+
 def test_what_is_not_configured_is_not_known() -> None:
     facts = gather_facts(config(seed=0), {})
     assert (facts.method, facts.has_teacher, facts.patch_size, facts.total_steps, facts.max_epochs) == (None,) * 5

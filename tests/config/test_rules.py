@@ -15,11 +15,11 @@ from spt.config.rules import RULES
 SOUND = Facts(
     method="ijepa", has_teacher=True, needs_tokens=True, needs_masks=True, needs_local_views=False,
     contrasts_batch=False, drops_gradients=False, skips_parameters=False, backbone="vit_micro", gives_tokens=True,
-    has_batch_norm=False, patch_size=4, global_size=16, local_size=8, num_global_views=1, min_global_views=1,
-    num_local_views=0, has_masks=True, context_tokens=3, target_tokens=2, largest_block=15, data="digits",
-    num_images=1437, global_batch_size=128, devices=1, num_nodes=1, accumulate_grad_batches=1, accelerator="cpu",
-    gpus=0, strategy="single", strategy_kind="single", precision="32-true", max_epochs=20, max_steps=-1,
-    learning_rate_warmups=(("optimizer.lr_schedule.warmup_epochs", 10),),
+    has_batch_norm=False, patch_size=4, position_size=16, global_size=16, local_size=8, num_global_views=1,
+    min_global_views=1, num_local_views=0, has_masks=True, context_tokens=3, target_tokens=2, largest_block=15,
+    data="digits", num_images=1437, global_batch_size=128, devices=1, num_nodes=1, accumulate_grad_batches=1,
+    accelerator="cpu", gpus=0, strategy="single", strategy_kind="single", precision="32-true", max_epochs=20,
+    max_steps=-1, learning_rate_warmups=(("optimizer.lr_schedule.warmup_epochs", 10),),
     other_warmups=(("method.teacher_temperature.warmup_epochs", 20),), momentums=(("method.momentum.start", 0.996),),
     update_rule="adamw", update_class="AdamW", num_optimizers=1, clip_norm=3.0, clip_unit="tensor",
     batch_norm_scope="local", has_sync_batch_norm=False, compiles=False, torch_version=(2, 14),
@@ -37,11 +37,12 @@ DEEPSPEED = replace(
 SLURM = replace(DDP, slurm_tasks=2, in_slurm_step=True)
 
 BROKEN_BY = {
-    "global-crop-of-whole-patches": replace(SOUND, global_size=18),
+    "global-crop-of-whole-patches": replace(SOUND, global_size=18, position_size=18),
     "local-crop-of-whole-patches": replace(SOUND, num_local_views=2, local_size=7, needs_local_views=True),
     "tokens-needed": replace(SOUND, gives_tokens=False),
     "masks-needed": replace(SOUND, has_masks=False),
     "masks-unused": replace(SOUND, needs_masks=False),
+    "masks-on-the-backbones-grid": replace(SOUND, position_size=32),
     "masks-fit-the-grid": replace(SOUND, context_tokens=15),
     "batch-divides-over-devices": replace(SOUND, accumulate_grad_batches=3),
     "batch-within-data": replace(SOUND, num_images=127, max_epochs=30),
@@ -49,6 +50,8 @@ BROKEN_BY = {
     "schedule-within-run": replace(SOUND, other_warmups=(("method.teacher_temperature.warmup_epochs", 30),)),
     "images-present": replace(SOUND, image_folder="nowhere", image_folder_state="empty"),
     "momentum-within-unit": replace(SOUND, momentums=(("method.momentum.start", 1.01),)),
+    "numbers-large-enough": replace(SOUND, too_small=(("probes.knn.k", 0, 1),)),
+    "checkpoint-present": replace(SOUND, missing_checkpoint="nowhere.ckpt"),
     "run-has-an-end": replace(SOUND, max_epochs=-1),
     "run-has-a-step": replace(SOUND, max_steps=0),
     "one-end-of-run": replace(SOUND, max_steps=221),
@@ -129,7 +132,7 @@ def test_a_broken_rule_says_what_to_type(rule: Rule) -> None:
 
 
 def test_all_broken_rules_are_reported_at_once() -> None:
-    facts = replace(SOUND, global_size=18, precision="bf16-true", devices=2)
+    facts = replace(SOUND, global_size=18, position_size=18, precision="bf16-true", devices=2)
     with pytest.raises(ConfigError) as error:
         check(facts)
     for name in ("global-crop-of-whole-patches", "teacher-in-float32", "one-device-for-single"):
@@ -146,6 +149,13 @@ def test_following_the_advice_mends_a_rule() -> None:
     rule = next(rule for rule in RULES if rule.name == "batch-within-data")
     advice = int(rule.fix(BROKEN_BY["batch-within-data"]).partition("=")[2])
     assert not rule.broken(replace(BROKEN_BY["batch-within-data"], global_batch_size=advice))
+
+
+def test_no_micro_batch_at_all_is_mended_by_one() -> None:
+    rule = next(rule for rule in RULES if rule.name == "batch-divides-over-devices")
+    facts = replace(SOUND, accumulate_grad_batches=0)
+    assert rule.broken(facts)
+    assert rule.fix(facts) == "trainer.accumulate_grad_batches=1"
 
 
 def test_a_warm_up_as_long_as_the_run_passes() -> None:

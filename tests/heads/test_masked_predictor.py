@@ -55,7 +55,6 @@ def test_positions_are_fixed_and_not_saved() -> None:
 def test_every_linear_and_the_mask_token_start_truncated_normal() -> None:
     network = MaskedPredictor(embed_dim=64, num_heads=4, grid=(3, 3), predictor_dim=128, depth=2)
     for block in network.blocks:
-        assert (
-            abs(block.mlp.fc2.weight.std().item() - 0.02) < 0.002
-        )  # the authors' depth rescale is undone by themselves
+        # the authors' depth rescale is undone by themselves
+        assert abs(block.mlp.fc2.weight.std().item() - 0.02) < 0.002
     assert 0.01 < network.mask_token.std().item() < 0.03
