@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from spt.config.errors import ConfigError
+
 # N = rows x columns of patches, D embedding
 
 
@@ -16,13 +18,14 @@ def sincos_positions(dim: int, rows: int, columns: int) -> Tensor:
     frequencies 10000^(-i / (dim / 4)).
 
     Raises:
-        ValueError: `dim` is not divisible by four.
+        ConfigError: `dim` is not divisible by four.
 
     Paper: MAE and I-JEPA (src/models/vision_transformer.py); arXiv 1706.03762, section 3.5, once per axis.
     """
     if dim % 4:
-        raise ValueError(
-            f"embed_dim={dim} cannot hold sines and cosines of two axes; use a multiple of 4, or positions=learned."
+        raise ConfigError(
+            f"A width of {dim} cannot hold sines and cosines of two axes; use a multiple of 4 for backbone.embed_dim "
+            "and method.predictor.predictor_dim."
         )
     frequencies = 10000.0 ** (-torch.arange(dim // 4, dtype=torch.float64) / (dim // 4))
     row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")

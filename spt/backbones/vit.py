@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from spt.backbones.backbone import TokenBackbone
 from spt.backbones.positions import resample_positions, sincos_positions
+from spt.config.errors import ConfigError
 from spt.types import Features
 
 # B images, N patches, D embedding
@@ -89,6 +90,9 @@ class VisionTransformer(TokenTransformer):
         patch_embed_init: "default": torch's initialisation of the patch convolution (DINO); "truncated_normal": of
             init_std (I-JEPA).
         drop_path: rate at the last block, growing linearly from 0 at the first; the teacher has none.
+
+    Raises:
+        ConfigError: the heads do not divide the width, or the width cannot hold the positions.
     """
 
     def __init__(
@@ -96,6 +100,11 @@ class VisionTransformer(TokenTransformer):
         class_token: bool, positions: Literal["learned", "sincos"], init_std: float,
         patch_embed_init: Literal["default", "truncated_normal"], drop_path: float,
     ) -> None:  # fmt: skip
+        if embed_dim % num_heads:
+            raise ConfigError(
+                f"backbone.num_heads={num_heads} does not divide backbone.embed_dim={embed_dim}: heads are equal shares "
+                f"of the width; use backbone.embed_dim={max(1, embed_dim // num_heads) * num_heads}."
+            )
         network = TimmVisionTransformer(
             img_size=image_size, patch_size=patch_size, embed_dim=embed_dim, depth=depth, num_heads=num_heads,
             mlp_ratio=mlp_ratio, class_token=class_token, global_pool="token" if class_token else "avg", fc_norm=False,

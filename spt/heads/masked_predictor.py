@@ -9,6 +9,7 @@ from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
 from spt.backbones.positions import sincos_positions
+from spt.config.errors import ConfigError
 
 # B images, M target blocks, N tokens, D embedding, P width of the predictor
 
@@ -35,6 +36,12 @@ class MaskedPredictor(nn.Module):
         self, *, embed_dim: int, num_heads: int, grid: tuple[int, int], predictor_dim: int, depth: int
     ) -> None:
         super().__init__()
+        if predictor_dim % num_heads:
+            raise ConfigError(
+                f"method.predictor.predictor_dim={predictor_dim} is no multiple of the {num_heads} heads that the "
+                "predictor shares with the backbone; "
+                f"use method.predictor.predictor_dim={max(1, predictor_dim // num_heads) * num_heads}."
+            )
         self.inward = nn.Linear(embed_dim, predictor_dim)
         self.mask_token = nn.Parameter(torch.zeros(1, 1, predictor_dim))
         blocks = [

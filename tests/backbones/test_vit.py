@@ -140,3 +140,8 @@ def test_an_unknown_timm_name_is_refused_with_close_ones() -> None:
 def test_an_option_that_the_model_does_not_take_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"resnet10t.*img_sise.*backbone.options"):
         timm_backbone(name="resnet10t", pretrained=False, drop_path=0.0, options={"img_sise": 3})
+
+
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"backbone.num_heads=3 .*backbone.embed_dim=15"):
+        vit(num_heads=3)

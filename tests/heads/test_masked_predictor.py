@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
+from spt.config.errors import ConfigError
 from spt.heads.masked_predictor import MaskedPredictor
 
 
@@ -58,3 +60,8 @@ def test_every_linear_and_the_mask_token_start_truncated_normal() -> None:
         # the authors' depth rescale is undone by themselves
         assert abs(block.mlp.fc2.weight.std().item() - 0.02) < 0.002
     assert 0.01 < network.mask_token.std().item() < 0.03
+
+
+def test_a_width_that_the_encoders_heads_do_not_divide_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"predictor_dim=8 .*the 3 heads"):
+        MaskedPredictor(embed_dim=6, num_heads=3, grid=(3, 4), predictor_dim=8, depth=1)
