@@ -102,8 +102,8 @@ class VisionTransformer(TokenTransformer):
     ) -> None:  # fmt: skip
         if embed_dim % num_heads:
             raise ConfigError(
-                f"backbone.num_heads={num_heads} does not divide backbone.embed_dim={embed_dim}: heads are equal shares "
-                f"of the width; use backbone.embed_dim={max(1, embed_dim // num_heads) * num_heads}."
+                f"backbone.num_heads={num_heads} does not divide backbone.embed_dim={embed_dim}: heads are equal "
+                f"shares of the width; use backbone.embed_dim={max(1, embed_dim // num_heads) * num_heads}."
             )
         network = TimmVisionTransformer(
             img_size=image_size, patch_size=patch_size, embed_dim=embed_dim, depth=depth, num_heads=num_heads,
