@@ -63,7 +63,7 @@ class Rates(Callback):
         self.values: list[float] = []
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
-        assert isinstance(trainer.strategy, DeepSpeedOnCPU)
+        assert isinstance(trainer.strategy, DeepSpeedStage3Strategy)  # run as a script, this file is there twice
         self.values.append(trainer.strategy.deepspeed_engine.optimizer.optimizer.param_groups[0]["lr"])
 
 
