@@ -11,13 +11,14 @@ from typing import Literal, Protocol, cast
 from lightning import LightningModule, Trainer
 from lightning.pytorch.plugins import Precision
 from lightning.pytorch.strategies import ModelParallelStrategy, ParallelStrategy
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy
+from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy
 
 from spt.distributed.gather import gather_within, rank, world_size
 from spt.distributed.replicas import average_running_statistics, copy_from_first
 from spt.method import Method
+from spt.strategies.accumulation import keep_gradients_whole, reduce_gradients
 from spt.strategies.mesh import build_mesh, check_mesh, sharding_mesh
 from spt.strategies.precision import NumberFormats, sharded_precision
 from spt.strategies.sharding import Options, check_alignment, check_complete, is_sharded, shard, subtrees
@@ -51,7 +52,8 @@ class FSDP2Strategy(ModelParallelStrategy):
         mp_policy: number formats.
         reshard_after_forward: of blocks; see fully_shard. Roots always reshard.
         cpu_offload: shards and optimizer state live in host memory.
-        reduce_every_micro_batch: False averages gradients once per optimizer step, and keeps them whole until then.
+        reduce_every_micro_batch: False averages gradients once per optimizer step, and keeps them whole until then. Sums
+            are then taken in ddp's order, so that both give the same bits under accumulation too.
         save_distributed_checkpoint: checkpoints are folders with a file of every process.
         parallelize_fn: divides the module's networks over the mesh in place of ours.
         timeout_seconds: longest wait for another process.
@@ -80,6 +82,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         self.cpu_offload = cpu_offload
         self.reduce_every_micro_batch = reduce_every_micro_batch
         self.parallelize_fn = parallelize_fn
+        self._is_last_micro_batch = True
 
     @property
     def precision_plugin(self) -> Precision:
@@ -169,18 +172,25 @@ class FSDP2Strategy(ModelParallelStrategy):
     @contextmanager
     def block_backward_sync(self) -> Generator[None, None, None]:
         """Around micro-batches that are not the last of their step."""
-        assert self.model is not None
-        if self.reduce_every_micro_batch:
-            yield
-            return
-        units = [part for part in self.model.modules() if isinstance(part, FSDPModule)]
-        for unit in units:
-            unit.set_requires_gradient_sync(False, recurse=False)
+        self._is_last_micro_batch = False
         try:
             yield
         finally:
-            for unit in units:
-                unit.set_requires_gradient_sync(True, recurse=False)
+            self._is_last_micro_batch = True
+
+    def pre_backward(self, closure_loss: Tensor) -> None:
+        """Keeps gradients whole during the backward pass, if they are to be averaged once a step."""
+        super().pre_backward(closure_loss)
+        if not self.reduce_every_micro_batch:
+            assert self.model is not None
+            keep_gradients_whole(self.model)
+
+    def post_backward(self, closure_loss: Tensor) -> None:
+        """Averages them after the last micro-batch."""
+        super().post_backward(closure_loss)
+        if not self.reduce_every_micro_batch and self._is_last_micro_batch:
+            assert self.model is not None
+            reduce_gradients(self.model)
 
     def on_validation_start(self) -> None:
         """Makes evaluation independent of which process sees an image."""
