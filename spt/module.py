@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import cast
 
@@ -39,6 +40,8 @@ class SSLModule(LightningModule):
     Attributes:
         last_batch: views and masks of the latest micro-batch.
         metrics_at_start: metrics of the untrained network, filled before the first step.
+        stop_requested: this process was asked to stop.
+        stop_agreed: at least one process had been when the latest micro-batch began: the same on all.
     """
 
     def __init__(
@@ -58,7 +61,9 @@ class SSLModule(LightningModule):
         self.seed = seed
         self.last_batch: Batch | None = None
         self.metrics_at_start: dict[str, float] = {}
-        self._loss: Tensor | None = None
+        self.stop_requested = False
+        self.stop_agreed = False
+        self._verdict: Tensor | None = None
 
     @property
     def progress(self) -> Progress:
@@ -99,9 +104,11 @@ class SSLModule(LightningModule):
         self.last_batch = self.make_batch(batch)
         output = self.method.step(self.last_batch, self.progress)
         # of all ranks: a loss that is not finite on one of them must stop them all
-        metrics = mean_over_ranks({"train/loss": output.loss.detach(), **output.metrics})
-        self._loss = cast(Tensor, metrics.pop("train/loss"))
-        self.log("train/loss", self._loss, prog_bar=True)
+        stop = output.loss.new_full((), float(self.stop_requested))
+        metrics = mean_over_ranks({"train/loss": output.loss.detach(), "stop": stop, **output.metrics})
+        loss = cast(Tensor, metrics.pop("train/loss"))
+        self._verdict = torch.stack([loss.float(), cast(Tensor, metrics.pop("stop")).float()])
+        self.log("train/loss", loss, prog_bar=True)
         self.log_dict(metrics)
         return {"loss": output.loss, "embeddings": output.embeddings, "labels": batch.labels}
 
@@ -112,10 +119,13 @@ class SSLModule(LightningModule):
             NonFiniteLossError: names the step and the first tensor that is not finite.
         """
         # the one wait for the device in a step, placed where the whole backward pass is already queued
-        if self._loss is not None and not bool(torch.isfinite(self._loss)):
+        assert self._verdict is not None, "a backward pass follows a forward pass"
+        loss, stop = self._verdict.tolist()
+        self.stop_agreed = stop > 0
+        if not math.isfinite(loss):
             assert self.last_batch is not None, "a loss comes from a batch"
             culprit = first_bad_tensor(self.method, self.last_batch, self.progress)
-            raise NonFiniteLossError(self.progress.step, float(self._loss), culprit)
+            raise NonFiniteLossError(self.progress.step, loss, culprit)
 
     def configure_gradient_clipping(
         self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import torch
 from lightning import Trainer, seed_everything
-from lightning.pytorch.utilities.exceptions import SIGTERMException
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from spt.callbacks.throughput import Throughput
+from spt.checkpoint.card import Card
+from spt.checkpoint.resume import checkpoint_to_resume
 from spt.config.build import build_callbacks, build_data, build_loggers, build_module, build_trainer
 from spt.config.check import check
 from spt.config.facts import Facts, gather_facts
 from spt.config.handover import run_choices, run_folder
 from spt.data.module import ImageData
 from spt.launch.callback import Rank
+from spt.launch.stop import Preempted, Stop, StopSignals
 from spt.module import SSLModule
 from spt.reporting.atomic import write_text
 from spt.reporting.metrics_file import MetricsFile
@@ -26,7 +28,7 @@ from spt.reporting.plots import plot_curves
 from spt.reporting.quiet import quiet
 from spt.reporting.start import last_line, start_block
 from spt.reporting.summary import Status, Summary, write_summary
-from spt.reporting.wandb import finish
+from spt.reporting.wandb import finish, run_ids
 from spt.teacher_student import Branch
 
 logger = logging.getLogger(__name__)
@@ -86,29 +88,41 @@ class Run:
         self.data = data
         self.module: SSLModule = build_module(cfg)
         self.data.attach(self.module.views)
+        self.config_text = OmegaConf.to_yaml(cfg, resolve=True)
+        self.checkpoint = checkpoint_to_resume(cfg.resume, self.folder)
+        self.signals = StopSignals()
         self.metrics_file = MetricsFile(self.folder)
+        loggers = [self.metrics_file, *build_loggers(cfg)]  # before the card: they choose the ids that it carries
         self.throughput = Throughput(log_every_n_steps=cfg.trainer.log_every_n_steps)
         self.trainer: Trainer = build_trainer(
             cfg,
             folder=self.folder,
-            callbacks=[Rank(self.folder), self.throughput, *build_callbacks(cfg)],
-            loggers=[self.metrics_file, *build_loggers(cfg)],
+            callbacks=[
+                Rank(self.folder),
+                self.throughput,
+                *build_callbacks(cfg),
+                Card(self.config_text, self.choices, run_ids(self.folder)),
+                Stop(self.signals),
+            ],
+            loggers=loggers,
+            is_resuming=self.checkpoint is not None,
         )
         self.started_at = time.monotonic()
 
     def fit(self) -> float | None:
         """Trains, evaluates, and leaves summary.json and the curves whatever happens."""
-        write_text(self.folder / "config_resolved.yaml", OmegaConf.to_yaml(self.cfg, resolve=True))
+        write_text(self.folder / "config_resolved.yaml", self.config_text)
         logger.info(self._start_block())
         status: Status = "failed"
         error: str | None = "interrupted"
         try:
-            self.trainer.fit(self.module, datamodule=self.data, ckpt_path=self.cfg.resume)
-            self._evaluate_the_end()
+            with self.signals:
+                self.trainer.fit(self.module, datamodule=self.data, ckpt_path=self.checkpoint)
+                self._evaluate_the_end()
             status, error = "completed", None
-        except (KeyboardInterrupt, SystemExit) as end:  # Ctrl-C, and Lightning's answer to it and to SIGTERM
+        except (KeyboardInterrupt, SystemExit) as end:
             status, error = "preempted", None
-            raise SystemExit(143 if isinstance(end, SIGTERMException) else 130) from None  # 128 + signal
+            raise SystemExit(end.code if isinstance(end, Preempted) else 130) from None
         except Exception as exception:
             error = f"{type(exception).__name__}: {exception}"
             raise

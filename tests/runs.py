@@ -57,7 +57,7 @@ def build(method: str, folder: Path, *words: str, data: Sequence[str] = DATA, ba
 def fit(run: Run, *callbacks: Callback) -> Run:
     """The run once it has been trained, with further callbacks after its own; nothing is drawn or summed up."""
     run.trainer.callbacks.extend(callbacks)  # type: ignore[attr-defined]
-    run.trainer.fit(run.module, datamodule=run.data, ckpt_path=run.cfg.resume)
+    run.trainer.fit(run.module, datamodule=run.data, ckpt_path=run.checkpoint)
     return run
 
 

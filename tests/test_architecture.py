@@ -36,7 +36,8 @@ SPT_MAY_USE = {
     "spt.views": LEAVES,
     "spt.data": (*LEAVES, "spt.views"),
     "spt.evaluation": LEAVES,
-    "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student"),
+    "spt.checkpoint": (*LEAVES, "spt.reporting.atomic"),
+    "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student", "spt.checkpoint"),
 }
 CONFIG_USERS = ("spt.run", "spt.config")  # nothing else in spt knows hydra or omegaconf
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}

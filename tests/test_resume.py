@@ -64,7 +64,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path: Path, method: str)
     """Traps 19, 86 and 87: losses, all weights, teacher, center, moments and probe, within and between epochs."""
     mid_epoch = tmp_path / "mid.ckpt"
     whole = finish(
-        method, tmp_path / "whole", "callbacks.checkpoint.save_top_k=-1", saver=Saver(MID_EPOCH, mid_epoch)
+        method, tmp_path / "whole", "callbacks.checkpoint.keep_last=-1", saver=Saver(MID_EPOCH, mid_epoch)
     )  # fmt: skip
     (epoch_end,) = (tmp_path / "whole" / "checkpoints").glob(f"*step{EPOCH_END:08d}.ckpt")
     assert len(set(whole.losses)) == 6

@@ -9,7 +9,9 @@ from typing import cast
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from lightning import Callback, Trainer
+from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.plugins.environments import SLURMEnvironment
 from lightning.pytorch.strategies import Strategy
 from omegaconf import DictConfig, OmegaConf
 
@@ -61,8 +63,10 @@ def build_loggers(cfg: DictConfig) -> list[Logger]:
     return [cast(Logger, _made(node)) for node in (cfg.logger or {}).values()]
 
 
-def build_trainer(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], loggers: Sequence[Logger]) -> Trainer:
-    """Lightning's Trainer, without what this project does itself: samplers, checkpoint folders, model summaries."""
+def build_trainer(
+    cfg: DictConfig, *, folder: Path, callbacks: list[Callback], loggers: Sequence[Logger], is_resuming: bool = False
+) -> Trainer:
+    """Lightning's Trainer, without what this project does itself: samplers, checkpoints, requeueing, summaries."""
     return Trainer(
         accelerator=cfg.trainer.accelerator,
         devices=cfg.trainer.devices,
@@ -75,13 +79,16 @@ def build_trainer(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], l
         check_val_every_n_epoch=cfg.trainer.check_val_every_n_epoch,
         limit_val_batches=1.0 if cfg.probes else 0,
         # all of the validation set, before the first step: what the untrained network is worth
-        num_sanity_val_steps=-1 if cfg.probes and cfg.resume is None else 0,
+        num_sanity_val_steps=-1 if cfg.probes and not is_resuming else 0,
         log_every_n_steps=cfg.trainer.log_every_n_steps,
         deterministic=cfg.trainer.deterministic,
         profiler=cfg.trainer.profiler,
         callbacks=callbacks,
         logger=list(loggers),
         default_root_dir=folder,
+        # Lightning would save wherever a signal finds it, and requeue; see spt.launch.stop
+        plugins=[SLURMEnvironment(auto_requeue=False)] if SLURMEnvironment.detect() else None,
+        enable_checkpointing=any(isinstance(callback, Checkpoint) for callback in callbacks),  # none but ours
         use_distributed_sampler=False,
         inference_mode=False,  # fully_shard of torch before 2.14 fails on its tensors
         enable_model_summary=False,

@@ -15,5 +15,9 @@ class ConfigError(ValueError):
         super().__init__(text.rpartition(f"{ConfigError.__module__}.{ConfigError.__name__}: ")[2].rstrip())
 
 
+class CheckpointError(ConfigError):
+    """A checkpoint cannot be read, written or used: says which file, why, and what to do."""
+
+
 class RankError(RuntimeError):
     """A process of a run on several devices failed. The text is that process's traceback; there is none to add."""

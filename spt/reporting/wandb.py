@@ -18,6 +18,7 @@ from spt.reporting.atomic import write_text
 
 logger = logging.getLogger(__name__)
 
+_ID_FILE = "wandb_id.txt"
 _MODES = ("auto", "online", "offline", "disabled")
 
 
@@ -76,6 +77,12 @@ def wandb_logger(
     )
 
 
+def run_ids(folder: Path) -> dict[str, str]:
+    """{"wandb": id} of a run folder that has one, for checkpoints."""
+    path = folder / _ID_FILE
+    return {"wandb": path.read_text(encoding="utf-8").strip()} if path.is_file() else {}
+
+
 def finish(exit_code: int) -> None:
     """Closes the run, if there is one: an offline file is incomplete until then, and Lightning never does it.
 
@@ -104,7 +111,7 @@ def _run_id(folder: Path) -> str:
     """The id of the folder's run: a sweep agent's, or the one of an earlier start, or a new one."""
     if os.environ.get("WANDB_RUN_ID"):
         return os.environ["WANDB_RUN_ID"]
-    path = folder / "wandb_id.txt"
+    path = folder / _ID_FILE
     if path.is_file():
         return path.read_text(encoding="utf-8").strip()
     run_id = secrets.token_hex(4)  # not from a seeded generator: two runs of one seed are two runs

@@ -9,6 +9,7 @@ from lightning import Trainer
 from lightning.pytorch.strategies import DDPStrategy as LightningDDPStrategy
 from torch.nn.parallel import DistributedDataParallel
 
+from spt.checkpoint.portable import Portable
 from spt.distributed.replicas import average_running_statistics, copy_from_first
 
 # torch 2.14 renamed the argument
@@ -19,7 +20,7 @@ _SYNC_BUFFERS = (
 )
 
 
-class DDPStrategy(LightningDDPStrategy):
+class DDPStrategy(Portable, LightningDDPStrategy):
     """Lightning's DDPStrategy, with buffers under our own policy.
 
     Buffers start as the first process's and then belong to each process: torch would overwrite them by the first
@@ -58,9 +59,3 @@ class DDPStrategy(LightningDDPStrategy):
         """Makes evaluation independent of which process sees an image."""
         assert self.lightning_module is not None
         average_running_statistics(self.lightning_module)
-
-    def lightning_module_state_dict(self) -> dict[str, object]:
-        """Lightning's, after averaging running statistics; called by all processes."""
-        assert self.lightning_module is not None
-        average_running_statistics(self.lightning_module)
-        return super().lightning_module_state_dict()

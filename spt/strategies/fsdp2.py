@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, OffloadPolicy
 
+from spt.checkpoint.portable import Portable
 from spt.distributed.gather import gather_within, rank, world_size
 from spt.distributed.replicas import average_running_statistics, copy_from_first
 from spt.method import Method
@@ -36,7 +37,7 @@ class Trainable(Protocol):
     method: Method
 
 
-class FSDP2Strategy(ModelParallelStrategy):
+class FSDP2Strategy(Portable, ModelParallelStrategy):
     """torch's fully_shard through Lightning's ModelParallelStrategy.
 
     What Lightning's class leaves to its user, or does otherwise: "auto" shards over all processes; networks are
@@ -52,8 +53,8 @@ class FSDP2Strategy(ModelParallelStrategy):
         mp_policy: number formats.
         reshard_after_forward: of blocks; see fully_shard. Roots always reshard.
         cpu_offload: shards and optimizer state live in host memory.
-        reduce_every_micro_batch: False averages gradients once per optimizer step, and keeps them whole until then. Sums
-            are then taken in ddp's order, so that both give the same bits under accumulation too.
+        reduce_every_micro_batch: False averages gradients once per optimizer step, and keeps them whole until then.
+            Sums are then taken in ddp's order, so that both give the same bits under accumulation too.
         save_distributed_checkpoint: checkpoints are folders with a file of every process.
         parallelize_fn: divides the module's networks over the mesh in place of ours.
         timeout_seconds: longest wait for another process.
@@ -82,6 +83,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         self.cpu_offload = cpu_offload
         self.reduce_every_micro_batch = reduce_every_micro_batch
         self.parallelize_fn = parallelize_fn
+        self.checkpoint_layout = "folder" if save_distributed_checkpoint else "file"
         self._is_last_micro_batch = True
 
     @property
@@ -196,9 +198,3 @@ class FSDP2Strategy(ModelParallelStrategy):
         """Makes evaluation independent of which process sees an image."""
         assert self.lightning_module is not None
         average_running_statistics(self.lightning_module)
-
-    def lightning_module_state_dict(self) -> dict[str, object]:
-        """Lightning's, after averaging running statistics; called by all processes."""
-        assert self.lightning_module is not None
-        average_running_statistics(self.lightning_module)
-        return super().lightning_module_state_dict()

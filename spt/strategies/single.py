@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from lightning.pytorch.strategies import SingleDeviceStrategy
 
+from spt.checkpoint.portable import Portable
 
-class SingleStrategy(SingleDeviceStrategy):
+
+class SingleStrategy(Portable, SingleDeviceStrategy):
     """Lightning's strategy for one device, on the device that trainer.accelerator and trainer.devices name.
 
     Attributes:

@@ -1,0 +1,48 @@
+"""What wrote a checkpoint, inside the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+
+import torch
+from lightning import Callback, LightningModule, Trainer
+
+from spt.checkpoint.progress import RUN
+
+
+class Card(Callback):
+    """Writes down in every checkpoint which run it is of, as plain data under "run".
+
+    Args:
+        config: of the run, resolved, as YAML.
+        choices: the option chosen in each group.
+        ids: of the run in other places, such as a logger's, by name.
+    """
+
+    def __init__(self, config: str, choices: Mapping[str, str], ids: Mapping[str, str]) -> None:
+        self.config = config
+        self.choices = dict(choices)
+        self.ids = dict(ids)
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, object]) -> None:
+        """Adds step, epoch, strategy, world size, versions, config and the latest metrics."""
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if "/" in name}
+        checkpoint[RUN] = {
+            "format": 1,
+            "step": trainer.global_step,
+            "epoch": trainer.current_epoch,
+            "total_steps": int(trainer.estimated_stepping_batches),
+            "world_size": trainer.world_size,
+            "accumulate_grad_batches": trainer.accumulate_grad_batches,
+            "choices": self.choices,
+            "config": self.config,
+            "ids": self.ids,
+            "metrics": metrics,
+            "versions": {
+                "spt": version("spt-ssl"),
+                "torch": str(torch.__version__),
+                "lightning": version("lightning"),
+                "timm": version("timm"),
+            },
+        }
