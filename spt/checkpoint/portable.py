@@ -54,6 +54,11 @@ class Portable(Strategy):
         return True
 
     @property
+    def lightning_restore_optimizer(self) -> bool:
+        """Always: through `load_optimizer_state_dict`."""
+        return True
+
+    @property
     def _module(self) -> LightningModule:
         assert self.lightning_module is not None, "Lightning has connected it before anything is saved or restored"
         return self.lightning_module

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
 
 from spt.checkpoint.folder import MARKER, is_complete
-from spt.checkpoint.writing import METADATA, OPTIMIZERS, REST, WEIGHTS, fingerprint, flat_tensors, weight_key
+from spt.checkpoint.writing import METADATA, OPTIMIZERS, REST, WEIGHTS, alone, fingerprint, flat_tensors, weight_key
 from spt.config.errors import CheckpointError
 
 # of torch.distributed.checkpoint, what a list of tensors is made of
@@ -91,7 +91,8 @@ class Stored:
 
     def read_into(self, targets: Mapping[str, Tensor]) -> None:
         """Fills tensors, whole ones and shards, each process by itself; for folders."""
-        dcp.load(cast("dict[str, object]", dict(targets)), storage_reader=_Reader(self.path), no_dist=True)
+        with alone():
+            dcp.load(cast("dict[str, object]", dict(targets)), storage_reader=_Reader(self.path), no_dist=True)
 
 
 def open_checkpoint(path: Path, *, verify: bool = True) -> Stored:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -87,7 +89,16 @@ def _own_fingerprints(folder: Path) -> dict[str, list[int]]:
 def _write_shards(content: Mapping[str, object], folder: Path) -> None:
     tensors = flat_tensors(content)
     writer = dcp.FileSystemWriter(folder, single_file_per_rank=True, sync_files=True, overwrite=False)
-    dcp.save(cast("dict[str, object]", tensors), storage_writer=writer, no_dist=not dist.is_initialized())
+    with alone():
+        dcp.save(cast("dict[str, object]", tensors), storage_writer=writer, no_dist=not dist.is_initialized())
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Silences torch's remark that a process reads or writes by itself, which is meant."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled, unavailable or uninitialized")
+        yield
 
 
 def _finish_folder(content: Mapping[str, object], written: Path, path: Path, files: dict[str, list[int]]) -> None:
