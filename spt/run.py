@@ -16,7 +16,7 @@ from spt.checkpoint.card import Card
 from spt.checkpoint.resume import checkpoint_to_resume
 from spt.config.build import build_callbacks, build_data, build_loggers, build_module, build_trainer
 from spt.config.check import check
-from spt.config.facts import Facts, gather_facts
+from spt.config.facts import Facts, RunFolder, gather_facts
 from spt.config.handover import run_choices, run_folder
 from spt.data.module import ImageData
 from spt.launch.callback import Rank
@@ -26,7 +26,7 @@ from spt.reporting.atomic import write_text
 from spt.reporting.metrics_file import MetricsFile
 from spt.reporting.plots import plot_curves
 from spt.reporting.quiet import quiet
-from spt.reporting.start import last_line, start_block
+from spt.reporting.start import last_line, resume_block, start_block
 from spt.reporting.summary import Status, Summary, write_summary
 from spt.reporting.wandb import finish, run_ids
 from spt.teacher_student import Branch
@@ -57,7 +57,7 @@ def prepare(cfg: DictConfig) -> Run:
         ConfigError: the experiment cannot work; says what to type instead.
     """
     quiet()
-    facts = gather_facts(cfg, run_choices())
+    facts = gather_facts(cfg, run_choices(), RunFolder(Path(run_folder()), is_new=False))
     warnings = check(facts)
     seed_everything(cfg.seed, workers=True, verbose=False)
     torch.set_float32_matmul_precision(cfg.precision.matmul)
@@ -113,6 +113,8 @@ class Run:
         """Trains, evaluates, and leaves summary.json and the curves whatever happens."""
         write_text(self.folder / "config_resolved.yaml", self.config_text)
         logger.info(self._start_block())
+        if self.checkpoint is not None:
+            logger.info(resume_block(self.checkpoint, self.facts.resume_changes))
         status: Status = "failed"
         error: str | None = "interrupted"
         try:

@@ -28,7 +28,7 @@ _PRELOADED = ["tests.strategies.cases"]
 
 
 def run_ranks(
-    function: Callable[..., Result], num_ranks: int, *arguments: object, seconds: float = 240
+    function: Callable[..., Result], num_ranks: int, *arguments: object, seconds: float = 240, has_workers: bool = False
 ) -> list[Result]:
     """What `function(*arguments)` gives on each of several ranks of one process group.
 
@@ -37,6 +37,7 @@ def run_ranks(
         num_ranks: processes; each uses one thread.
         arguments: what pickle takes.
         seconds: after that, ranks that still run are killed.
+        has_workers: ranks start processes of their own.
 
     Raises:
         RuntimeError: a rank failed, with its traceback, or did not end.
@@ -46,7 +47,9 @@ def run_ranks(
     with tempfile.TemporaryDirectory() as name:
         folder, port = Path(name), _free_port()
         ranks = [
-            context.Process(target=_be_rank, args=(function, arguments, rank, num_ranks, port, folder), daemon=True)
+            context.Process(
+                target=_be_rank, args=(function, arguments, rank, num_ranks, port, folder), daemon=not has_workers
+            )
             for rank in range(num_ranks)
         ]
         for process in ranks:

@@ -23,7 +23,7 @@ METHODS_MAY_USE = (
 LEAVES = ("spt.types", "spt.schedules", "spt.config.errors", "spt.distributed")
 SPT_MAY_USE = {
     "spt.config.build": ("spt",),
-    "spt.config": (),
+    "spt.config": ("spt.checkpoint.folder", "spt.checkpoint.resume"),  # names of files, without torch
     "spt.types": (),
     "spt.schedules": ("spt.types",),
     "spt.distributed": ("spt.config.errors",),

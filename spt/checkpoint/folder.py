@@ -23,6 +23,12 @@ def name_of(step: int) -> str:
     return f"step{step:08d}{SUFFIX}"  # no "=": Hydra's command line could not take it back
 
 
+def step_of(path: Path) -> int | None:
+    """Optimizer steps of a checkpoint by its name; links are followed."""
+    match = _NAME.fullmatch(path.resolve().name)
+    return int(match.group(1)) if match else None
+
+
 def aside(path: Path) -> Path:
     """Where a checkpoint is written before it is complete."""
     return path.with_name(path.name + _ASIDE)

@@ -25,13 +25,18 @@ def check_command_line(arguments: Sequence[str] | None = None) -> bool:
     """
     # Hydra shortens tracebacks, and loses the cause of an error, unless it is told not to
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    is_own = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     if "--help" in arguments or "-h" in arguments:
         sys.stdout.write(help_text())
         raise SystemExit(0)
     from spt.config.dry_run import check_arguments  # imports Hydra, for which --help does not wait
+    from spt.config.resumed import expanded
 
     try:
+        arguments = expanded(arguments)
+        if is_own:
+            sys.argv[1:] = arguments  # for Hydra
         return check_arguments(arguments)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from spt.config.composer import open_composer
+from spt.config.resumed import expanded
 from spt.config.tree import project_tree
 
 
@@ -21,7 +22,7 @@ def compose(*overrides: str) -> DictConfig:
         ConfigError: everything that is wrong with the overrides or their combination, in the command line's words.
     """
     with open_composer(project_tree()) as composer:
-        cfg = composer.compose(composer.read(overrides, multirun=False), job=0)
+        cfg = composer.compose(composer.read(expanded(overrides), multirun=False), job=0)
     with read_write(cfg), open_dict(cfg):
         del cfg["hydra"]  # read-only, and no part of what a run sees
     OmegaConf.resolve(cfg)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from hydra import version
@@ -25,7 +26,7 @@ from yaml import YAMLError
 
 from spt.config.check import check
 from spt.config.errors import ConfigError
-from spt.config.facts import Facts, gather_facts
+from spt.config.facts import Facts, RunFolder, gather_facts
 from spt.config.interpolations import interpolation_mistakes, known_values
 from spt.config.overrides import Composed, assignment_mistakes, group_mistakes, meant_choices, parse, written_mistakes
 from spt.config.resolvers import register
@@ -59,12 +60,13 @@ class Composer(NamedTuple):
         _raise(mistakes)
         return overrides
 
-    def compose(self, overrides: Sequence[Override], *, job: int) -> DictConfig:
+    def compose(self, overrides: Sequence[Override], *, job: int, in_sweep: bool = False) -> DictConfig:
         """The config of one run, the hydra node included, with every rule passed. Makes no folder.
 
         Args:
             overrides: as `read` gives them.
             job: the run's number within a sweep, 0 for a single run.
+            in_sweep: it is one of a sweep's, and its folder is within the sweep's.
 
         Raises:
             ConfigError: references, targets and rules that are broken; all of them.
@@ -72,16 +74,16 @@ class Composer(NamedTuple):
         cfg = self._load([_word(override) for override in overrides])
         _name_job(cfg, job)
         _raise(interpolation_mistakes(cfg))
-        _name_folder(cfg)
-        self._check_values(cfg, chosen_options(cfg))
+        folder = _name_folder(cfg, in_sweep=in_sweep)
+        self._check_values(cfg, chosen_options(cfg), folder)
         return cfg
 
     def facts(self, words: Sequence[str]) -> Facts:
         """What the rules see of an experiment, whether or not it breaks one."""
         cfg = self._load(list(words))
         _name_job(cfg, 0)
-        _name_folder(cfg)
-        return gather_facts(cfg, chosen_options(cfg))
+        folder = _name_folder(cfg, in_sweep=False)
+        return gather_facts(cfg, chosen_options(cfg), folder)
 
     def jobs(self, overrides: Sequence[Override]) -> list[list[str]]:
         """Words of every run of a sweep. Of an interval, whose values a sweeper chooses later, both ends."""
@@ -116,7 +118,7 @@ class Composer(NamedTuple):
             for mistake in written_mistakes(sorted(self.tree.keys(group, option)), composed, self.tree)
         ]
 
-    def _check_values(self, cfg: DictConfig, choices: Mapping[str, str]) -> None:
+    def _check_values(self, cfg: DictConfig, choices: Mapping[str, str], folder: RunFolder) -> None:
         """Rules and targets first: a rule that refuses a backbone says more than the keys that it does not take."""
         plain = OmegaConf.to_container(cfg, resolve=True)
         assert isinstance(plain, dict)
@@ -124,7 +126,7 @@ class Composer(NamedTuple):
         places = [(node, self._where(node, choices)) for node in nodes]
         mistakes = [mistake for node, where in places for mistake in location_mistakes(node, where=where)]
         try:
-            check(gather_facts(cfg, choices))
+            check(gather_facts(cfg, choices, folder))
         except ConfigError as error:
             mistakes.append(str(error))
         _raise(mistakes)
@@ -153,10 +155,15 @@ def _name_job(cfg: DictConfig, job: int) -> None:
     HydraConfig.instance().set_config(cfg)  # ${hydra:...} reads it
 
 
-def _name_folder(cfg: DictConfig) -> None:
-    with read_write(cfg.hydra.runtime), open_dict(cfg.hydra.runtime):
-        cfg.hydra.runtime.output_dir = os.path.abspath(cfg.hydra.run.dir)
+def _name_folder(cfg: DictConfig, *, in_sweep: bool) -> RunFolder:
+    hydra = cfg.hydra
+    written = OmegaConf.to_container(hydra.sweep if in_sweep else hydra.run, resolve=False)
+    assert isinstance(written, dict)
+    path = os.path.abspath(os.path.join(hydra.sweep.dir, hydra.sweep.subdir) if in_sweep else hydra.run.dir)
+    with read_write(hydra.runtime), open_dict(hydra.runtime):
+        hydra.runtime.output_dir = path
     HydraConfig.instance().set_config(cfg)
+    return RunFolder(Path(path), is_new="${now:" in str(written["dir"]))
 
 
 def _raise(mistakes: list[str]) -> None:

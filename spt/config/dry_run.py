@@ -76,7 +76,7 @@ def _check_sweep(composer: Composer, jobs: list[list[str]]) -> None:
     refused: dict[str, list[str]] = {}
     for number, words in enumerate(jobs):
         try:
-            composer.compose(composer.read(words, multirun=False), job=number)
+            composer.compose(composer.read(words, multirun=False), job=number, in_sweep=True)
         except ConfigError as error:
             refused.setdefault(str(error), []).append(" ".join(words))
     if refused:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
+from spt.checkpoint.resume import AUTO
 from spt.config.interpolations import flatten
 from spt.config.machine import (
     count_gpus,
@@ -32,7 +35,6 @@ from spt.config.readings import (
     image_folder,
     is_given,
     limit,
-    missing_file,
     momentums,
     number,
     patch_size,
@@ -43,7 +45,20 @@ from spt.config.readings import (
     warmups,
     whole,
 )
+from spt.config.resumed import Change, read_resumed
 from spt.config.tree import Plain
+
+
+class RunFolder(NamedTuple):
+    """Where a run writes.
+
+    Attributes:
+        path: absolute.
+        is_new: it is named after the time, so that every start has another.
+    """
+
+    path: Path
+    is_new: bool
 
 
 @dataclass(frozen=True)
@@ -74,6 +89,13 @@ class Facts:
         max_epochs, max_steps: limits of the run; -1 for no limit, however it was written.
         too_small: numbers below the least that means something, by key, with that least.
         missing_checkpoint: the file or folder to go on from, if there is no such thing.
+        incomplete_checkpoint: the checkpoint to go on from, if it is not whole.
+        resumed_checkpoint: the one to go on from.
+        resume_step: optimizer steps in it.
+        resume_changes: of the config since it was written.
+        later_checkpoint: one of more steps in the run's own folder.
+        resumes_automatically: resume=auto.
+        run_folder_is_new: the run folder is named after the time.
         learning_rate_warmups: passes over the data, by key: the learning rate rises over them.
         other_warmups: the same for every other schedule, such as the teacher's temperature.
         momentums: every number of a teacher's, center's, optimizer's or probe's momentum, by key.
@@ -136,6 +158,13 @@ class Facts:
     max_steps: int | None = None
     too_small: tuple[tuple[str, float, int], ...] = ()
     missing_checkpoint: str | None = None
+    incomplete_checkpoint: str | None = None
+    resumed_checkpoint: str | None = None
+    resume_step: int | None = None
+    resume_changes: tuple[Change, ...] = ()
+    later_checkpoint: str | None = None
+    resumes_automatically: bool | None = None
+    run_folder_is_new: bool | None = None
     learning_rate_warmups: tuple[tuple[str, float], ...] = ()
     other_warmups: tuple[tuple[str, float], ...] = ()
     momentums: tuple[tuple[str, float], ...] = ()
@@ -218,12 +247,13 @@ class Facts:
         return replace(self, num_images=num_images)
 
 
-def gather_facts(cfg: DictConfig, choices: Mapping[str, str]) -> Facts:
+def gather_facts(cfg: DictConfig, choices: Mapping[str, str], run_folder: RunFolder | None = None) -> Facts:
     """Facts of a composed config, on this machine.
 
     Args:
         cfg: composed, with every reference resolvable.
         choices: the option chosen in each group.
+        run_folder: of the run; None where nothing runs.
     """
     config = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(config, dict)
@@ -237,7 +267,7 @@ def gather_facts(cfg: DictConfig, choices: Mapping[str, str]) -> Facts:
         precision=text(values, "precision.name") or choices.get("precision"),
         has_masks=bool(config.get("masks")),
     )
-    known = _with_inputs(_with_networks(chosen, values), values)
+    known = _with_resumed(_with_inputs(_with_networks(chosen, values), values), nodes, run_folder)
     return _with_strategy(_with_run(_with_optimizer(known, values), values), nodes.get("strategy"), values)
 
 
@@ -282,6 +312,26 @@ def _with_inputs(facts: Facts, values: Mapping[str, Plain]) -> Facts:
     )
 
 
+def _with_resumed(facts: Facts, nodes: Mapping[str, Plain], run_folder: RunFolder | None) -> Facts:
+    resume = nodes.get("resume")
+    if not isinstance(resume, str):
+        return facts
+    folder = RunFolder(Path(), False) if run_folder is None else run_folder
+    found = read_resumed(resume, folder.path, nodes)
+    return replace(
+        facts,
+        missing_checkpoint=found.missing,
+        incomplete_checkpoint=found.incomplete,
+        resumed_checkpoint=None if found.path is None else str(found.path),
+        resume_step=found.step,
+        resume_changes=found.changes,
+        later_checkpoint=found.later,
+        resumes_automatically=resume == AUTO,
+        run_folder_is_new=folder.is_new,
+        resume_world_size=None if found.path is None else deepspeed_world_size(found.path),
+    )
+
+
 def _with_optimizer(facts: Facts, values: Mapping[str, Plain]) -> Facts:
     rule = text(values, "optimizer.rule")
     update = text(values, f"optimizer.rules.{rule}._target_")
@@ -310,7 +360,6 @@ def _with_run(facts: Facts, values: Mapping[str, Plain]) -> Facts:
         max_epochs=limit(values, "trainer.max_epochs"),
         max_steps=limit(values, "trainer.max_steps"),
         too_small=tuple(too_small(values)),
-        missing_checkpoint=missing_file(values, "resume"),
         gpus=count_gpus(),
         torch_version=torch_version(),
         deepspeed_installed=is_installed("deepspeed"),
@@ -326,7 +375,6 @@ def _started_processes() -> int | None:
 
 
 def _with_strategy(facts: Facts, node: Plain, values: Mapping[str, Plain]) -> Facts:
-    resume = values.get("resume")
     wants_bfloat16 = facts.accelerator == "gpu" and (facts.precision or "").startswith("bf16")
     return replace(
         facts,
@@ -338,6 +386,5 @@ def _with_strategy(facts: Facts, node: Plain, values: Mapping[str, Plain]) -> Fa
         tensor_parallel_size=whole(values, "strategy.tensor_parallel_size"),
         has_mesh=is_given(values, "strategy.mesh"),
         has_parallelize_fn=is_given(values, "strategy.parallelize_fn"),
-        resume_world_size=deepspeed_world_size(resume) if isinstance(resume, str) else None,
         gpu_has_bfloat16=gpu_has_bfloat16() if wants_bfloat16 else None,
     )

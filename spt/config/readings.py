@@ -70,12 +70,6 @@ def patch_size(values: Mapping[str, Plain]) -> int | None:
     return int(named.group(1)) if named else whole(values, "backbone.patch_size")
 
 
-def missing_file(values: Mapping[str, Plain], key: str) -> str | None:
-    """The file or folder that a key names, if there is no such thing; addresses of other machines are not looked up."""
-    name = text(values, key)
-    return None if name is None or "://" in name or Path(name).exists() else name
-
-
 def block_sizes(values: Mapping[str, Plain]) -> tuple[int | None, int | None]:
     """Tokens of the smallest target block and of the largest block of all, on the grid of the global views."""
     size, patch = whole(values, "views.global_size"), whole(values, "backbone.patch_size")
@@ -189,6 +183,6 @@ def _parameters(node: Mapping[str, Plain]) -> set[str]:
     return set() if found is None else {"_target_", *(parameter.name for parameter in found.parameters)}
 
 
-def deepspeed_world_size(resume: str) -> int | None:
+def deepspeed_world_size(checkpoint: Path) -> int | None:
     """Processes that wrote a DeepSpeed checkpoint folder: each has a file of optimizer state."""
-    return len(list(Path(resume).expanduser().glob("*/*zero_pp_rank_*_optim_states.pt"))) or None
+    return len(list(checkpoint.glob("*/*zero_pp_rank_*_optim_states.pt"))) or None

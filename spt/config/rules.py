@@ -9,6 +9,7 @@ from __future__ import annotations
 from spt.config.deepspeed_rules import DEEPSPEED_RULES
 from spt.config.device_rules import DEVICE_RULES
 from spt.config.facts import Facts
+from spt.config.resume_rules import RESUME_RULES
 from spt.config.rule import Rule
 from spt.config.strategy_rules import STRATEGY_RULES
 
@@ -221,14 +222,6 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
         example=Facts(too_small=(("probes.knn.k", 0, 1),)),
     ),
     Rule(
-        name="checkpoint-present",
-        broken=lambda f: f.missing_checkpoint is not None,
-        message=lambda f: f"resume={f.missing_checkpoint} does not exist, so there is nothing to go on from.",
-        fix=lambda f: "resume=RUN_FOLDER/checkpoints/last.ckpt, or leave it out for a fresh run",
-        severity="error",
-        example=Facts(missing_checkpoint="runs/last.ckpt"),
-    ),
-    Rule(
         name="run-has-an-end",
         broken=lambda f: f.max_epochs == -1 and f.max_steps == -1,
         message=lambda f: (
@@ -335,7 +328,7 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
     ),
 )
 
-RULES: tuple[Rule, ...] = (*EXPERIMENT_RULES, *DEVICE_RULES, *STRATEGY_RULES, *DEEPSPEED_RULES)
+RULES: tuple[Rule, ...] = (*EXPERIMENT_RULES, *DEVICE_RULES, *STRATEGY_RULES, *DEEPSPEED_RULES, *RESUME_RULES)
 
 
 def _or_global_batch_norm(facts: Facts) -> str:

@@ -18,8 +18,8 @@ from spt.reporting.atomic import write_text
 FOLDER = "SPT_LAUNCH_FOLDER"
 """Environment variable: the folder in which ranks and their parent leave notes to each other."""
 
-CONFIG, VALUE, STOPPING = "config.yaml", "value.json", "stopping"
-"""Notes: what to run, what came of it, and that the user wants it to stop."""
+CONFIG, VALUE, STOPPING, PROCESS = "config.yaml", "value.json", "stopping", "process"
+"""Notes: what to run, what came of it, that the user wants it to stop, and process ids of ranks."""
 
 # what torch says on a rank whose peers are gone: an echo of another rank's error
 _ECHO = re.compile(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from functools import partial
 from pathlib import Path
 
 import spt
-from spt.launch.failures import CONFIG, STOPPING, VALUE, record_failure
+from spt.launch.failures import CONFIG, PROCESS, STOPPING, VALUE, record_failure
 from spt.launch.process import end_with_parent, listening
+from spt.reporting.atomic import write_text
 
 _GRACE = 5.0
 """Seconds in which a rank must end once another one has failed: what it waits for will not come."""
@@ -25,7 +27,8 @@ def main(notes: Path, parent: int) -> None:
         parent: its process id.
     """
     end_with_parent(parent)
-    with listening(partial(_end_soon, notes)):
+    write_text(notes / f"{PROCESS}-{os.environ['RANK']}", str(os.getpid()))
+    with listening(partial(_end_soon, notes, [])):
         status = _run(notes)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -54,10 +57,14 @@ def _run(notes: Path) -> int:
     return 0
 
 
-def _end_soon(notes: Path, number: int) -> None:
-    """Ends this process in a while, unless the user has asked to stop: then training ends in its own time."""
+def _end_soon(notes: Path, heard: list[int], number: int) -> None:
+    """Ends this process in a while, unless the user has asked to stop: then training ends in its own time.
+
+    A second Ctrl-C is meant for a run that does not.
+    """
+    heard.append(number)
     time.sleep(_GRACE)
-    if not (notes / STOPPING).exists():
+    if not (notes / STOPPING).exists() or heard.count(signal.SIGINT) > 1:
         os._exit(128 + number)
 
 

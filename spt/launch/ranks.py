@@ -11,8 +11,9 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
@@ -23,13 +24,16 @@ from spt.config.errors import ConfigError, RankError
 from spt.config.handover import run_folder, write_config
 from spt.config.machine import count_cores
 from spt.launch.ending import write_ending
-from spt.launch.failures import CONFIG, FOLDER, STOPPING, VALUE, Failure, first_failure
+from spt.launch.failures import CONFIG, FOLDER, PROCESS, STOPPING, VALUE, Failure, first_failure
 from spt.launch.process import listening, restored_handlers
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-_STOPPED = {130, 143, -signal.SIGINT, -signal.SIGTERM}  # exit codes of ranks that were told to stop
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+"""Signals to this process that are meant for the ranks; they end in their own time."""
+
+_STOPPED = {code for number in _FORWARDED for code in (128 + number, -number)}  # exit codes of ranks told to stop
 
 
 def launch(cfg: DictConfig, *, num_ranks: int) -> float | None:
@@ -53,20 +57,22 @@ def launch(cfg: DictConfig, *, num_ranks: int) -> float | None:
     with tempfile.TemporaryDirectory(prefix="spt-", ignore_cleanup_errors=True) as name:
         notes = Path(name)
         (notes / CONFIG).write_text(write_config(cfg), encoding="utf-8")
+        heard: list[int] = []
         try:
-            _run_ranks(notes, num_ranks)
+            _run_ranks(notes, num_ranks, heard)
         except SignalException as end:
             _end_preempted(cfg, folder, num_ranks, int(end.sigval), started_at)
         except ChildFailedError as error:
             codes = {rank: failed.exitcode for rank, failed in error.failures.items()}
             if set(codes.values()) <= _STOPPED and not any(notes.glob("failure-*.json")):
-                _end_preempted(cfg, folder, num_ranks, signal.SIGTERM, started_at)  # a rank was told, and told the rest
+                # or a rank was told, and told the rest
+                _end_preempted(cfg, folder, num_ranks, next(iter(heard), signal.SIGTERM), started_at)
             _end_failed(cfg, folder, first_failure(notes, codes), num_ranks, started_at)
         value = json.loads((notes / VALUE).read_text())
     return None if value is None else float(value)
 
 
-def _run_ranks(notes: Path, num_ranks: int) -> None:
+def _run_ranks(notes: Path, num_ranks: int, heard: list[int]) -> None:
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -77,6 +83,7 @@ def _run_ranks(notes: Path, num_ranks: int) -> None:
         local_addr="localhost",  # one machine; its full name may not resolve
         max_restarts=0,
         monitor_interval=0.1,  # seconds
+        signals_to_handle="SIGQUIT",  # at the others it would kill ranks that are still saving half a minute later
         logs_specs=DefaultLogsSpecs(
             log_dir=str(notes / "output"), redirects=dict.fromkeys(range(1, num_ranks), Std.ALL)
         ),
@@ -86,8 +93,18 @@ def _run_ranks(notes: Path, num_ranks: int) -> None:
         """Tells the ranks why they are asked to end: by the user, and not because another rank has failed."""
         (notes / STOPPING).touch()
 
+    def forward(number: int, frame: FrameType | None) -> None:
+        """Asks them to end."""
+        stop(number)
+        heard.append(number)
+        for file in notes.glob(f"{PROCESS}-*"):
+            with suppress(ProcessLookupError):  # it has ended
+                os.kill(int(file.read_text()), number)
+
     arguments = ["-m", "spt.launch.rank", str(notes), str(os.getpid())]
     with _environment(notes, num_ranks), restored_handlers(), _without_elastic_log(), listening(stop):
+        for number in _FORWARDED:
+            signal.signal(number, forward)
         elastic_launch(config, sys.executable)(*arguments)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import spt
 from spt.config.command_line import check_command_line
-from spt.config.machine import joined_group, resolve_devices
+from spt.config.machine import Group, joined_group, resolve_devices
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -46,7 +47,17 @@ def train(cfg: DictConfig) -> float | None:
         ConfigError: the experiment cannot work; says what to type instead.
         RankError: a process failed; the text is its traceback.
     """
+    from spt.config.handover import run_folder  # imports Hydra, for which --help does not wait
+    from spt.launch.folder import taken
+
     group = joined_group()
+    if group is not None and group.rank > 0:
+        return spt.train_here(cfg)
+    with taken(Path(run_folder())):
+        return _train(cfg, group)
+
+
+def _train(cfg: DictConfig, group: Group | None) -> float | None:
     if group is None:
         devices = cfg.trainer.devices
         plain = devices if isinstance(devices, (int, str)) else list(devices)

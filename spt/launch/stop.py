@@ -36,11 +36,13 @@ class StopSignals:
     Attributes:
         number: of the first signal heard.
         can_wait: training is under way, and looks at `number` after every step.
+        is_over: the run is ending because of one; further ones change nothing.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
         self.can_wait = False
+        self.is_over = False
         self._owner = os.getpid()
         self._before: dict[int, object] = {}
 
@@ -67,9 +69,12 @@ class StopSignals:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._owner:
             os._exit(128 + number)  # a data worker, forked with this handler
+        if self.is_over:
+            return
         is_repeated = self.number is not None
         self.number = number if self.number is None else self.number
         if not self.can_wait or (is_repeated and number == signal.SIGINT):
+            self.is_over = True
             raise Preempted(number)
         if not is_repeated:
             logger.info("%s: stopping after this step, with a checkpoint.", signal.Signals(number).name)
@@ -156,5 +161,5 @@ class Stop(Callback):
         for callback in trainer.checkpoint_callbacks:
             if isinstance(callback, Saves):
                 callback.save(trainer)
-        self.signals.can_wait = False
+        self.signals.is_over = True
         raise Preempted(self.signals.number or signal.SIGTERM)  # another process was asked

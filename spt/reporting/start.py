@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -49,6 +50,22 @@ def start_block(
     }
     width = max(map(len, rows))
     return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())
+
+
+def resume_block(checkpoint: Path, changes: Sequence[tuple[str, object, object]]) -> str:
+    """What a run goes on from, and what is not as it was: a line for every key.
+
+    Args:
+        checkpoint: to go on from.
+        changes: (key, value before, value now); None for a key that is not there.
+    """
+    lines = [f"going on from {checkpoint}" + ("; since then:" if changes else ", with nothing changed")]
+    lines += [f"  {key}: {_shown(before)} -> {_shown(now)}" for key, before, now in changes]
+    return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    return "(not there)" if value is None else str(value)
 
 
 def last_line(*, folder: str | Path, at_start: dict[str, float], metrics: dict[str, float]) -> str:

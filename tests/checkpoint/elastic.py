@@ -15,6 +15,7 @@ from spt.checkpoint.card import Card
 from spt.checkpoint.state import Entry, optimizer_state
 from spt.distributed.shards import full
 from spt.reporting.quiet import quiet
+from spt.types import Sample
 from tests.strategies.cases import STEPS, Case, Losses, Outcome, build_data, build_module, build_trainer, whole_state
 
 EPOCHS = 2
@@ -137,3 +138,38 @@ def go_on_all(
 ) -> dict[tuple[str, str, Place, Place], Continued]:
     """The same for trainings that go on."""
     return {item: go_on(folder, *item) for item in work}
+
+
+class Trace(Callback):
+    """Keeps the images of every micro-batch of this rank, by epoch."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, list[int]]] = []
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: object, batch: Sample, batch_idx: int
+    ) -> None:
+        self.seen.append((int(batch.epochs[0]), batch.indices.tolist()))
+
+
+def trace(folder: Path, place: Place, num_workers: int, *, resume: bool) -> list[tuple[int, list[int]]]:
+    """What this rank sees of three epochs, or of what a checkpoint within the first of them leaves."""
+    quiet()
+    torch.set_num_threads(1)
+    path, seen = path_of(folder, f"trace{num_workers}", "sgd", place), Trace()
+    data = build_data()
+    data.num_workers = num_workers
+    callbacks = [seen, Card("", {}, {}), Saver(path)]
+    trainer = build_trainer(case_of("simclr", "sgd", place), folder, callbacks, max_epochs=3)
+    trainer.fit(build_module(case_of("simclr", "sgd", place)), datamodule=data, ckpt_path=path if resume else None)
+    return seen.seen
+
+
+def traces(
+    folder: Path, place: Place, workers: tuple[int, ...]
+) -> dict[int, tuple[list[tuple[int, list[int]]], list[tuple[int, list[int]]]]]:
+    """By number of workers: an uninterrupted training, and one that goes on."""
+    return {
+        number: (trace(folder, place, number, resume=False), trace(folder, place, number, resume=True))
+        for number in workers
+    }

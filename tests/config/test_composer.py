@@ -111,7 +111,7 @@ def test_all_mistakes_are_reported_at_once(tree: ConfigTree) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["+method.options.width=1", "++seed=3", "trainer.devices=auto", "resume=.", "method.lr=null",
+    ["+method.options.width=1", "++seed=3", "trainer.devices=auto", "resume=null", "method.lr=null",
      "data.mean.0=0.1", "~method.temperature", "method.lr=${data.global_batch_size}", "hydra.run.dir=elsewhere",
      "+hydra.job.env_set.A=b", "method={lr: 3}", "data.mean=[0.1,0.2]", "~experiment"],
 )  # fmt: skip

@@ -167,6 +167,7 @@ def test_a_deepspeed_checkpoint_tells_how_many_processes_wrote_it(tmp_path: Path
     folder = tmp_path / "last.ckpt" / "checkpoint"
     folder.mkdir(parents=True)
     for rank in range(3):
+        (folder.parent / "complete.json").touch()
         (folder / f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt").touch()
     assert gather_facts(config(resume=str(folder.parent)), {}).resume_world_size == 3
     assert gather_facts(config(resume=str(tmp_path / "other.ckpt")), {}).resume_world_size is None

@@ -9,6 +9,7 @@ import pytest
 from spt.config.check import broken_rules, check
 from spt.config.errors import ConfigError
 from spt.config.facts import Facts
+from spt.config.resumed import Change
 from spt.config.rule import Rule
 from spt.config.rules import RULES
 
@@ -35,6 +36,11 @@ DEEPSPEED = replace(
     deepspeed_installed=True, method="mine", has_teacher=False, clip_unit="global",
 )  # fmt: skip
 SLURM = replace(DDP, slurm_tasks=2, in_slurm_step=True)
+LR = Change("optimizer.lr", 0.1, 0.2)
+RESUMED = replace(
+    SOUND, resumed_checkpoint="runs/a/checkpoints/step00000220.ckpt", resume_step=220, resume_changes=(LR,),
+    resumes_automatically=True, run_folder_is_new=False,
+)  # fmt: skip
 
 BROKEN_BY = {
     "global-crop-of-whole-patches": replace(SOUND, global_size=18, position_size=18),
@@ -52,6 +58,12 @@ BROKEN_BY = {
     "momentum-within-unit": replace(SOUND, momentums=(("method.momentum.start", 1.01),)),
     "numbers-large-enough": replace(SOUND, too_small=(("probes.knn.k", 0, 1),)),
     "checkpoint-present": replace(SOUND, missing_checkpoint="nowhere.ckpt"),
+    "checkpoint-complete": replace(SOUND, incomplete_checkpoint="runs/a/checkpoints/step00000009.ckpt"),
+    "resume-keeps-the-experiment": replace(SOUND, resume_changes=(LR, Change("backbone.depth", 6, 12))),
+    "resume-has-steps-left": replace(SOUND, resume_step=221),  # of 220
+    "resume-auto-in-a-lasting-folder": replace(SOUND, resumes_automatically=True, run_folder_is_new=True),
+    "resume-from-the-newest": replace(SOUND, later_checkpoint="runs/a/checkpoints/step00000099.ckpt"),
+    "deepspeed-checkpoints-stay-deepspeed": replace(RESUMED, resume_world_size=1),
     "run-has-an-end": replace(SOUND, max_epochs=-1),
     "run-has-a-step": replace(SOUND, max_steps=0),
     "one-end-of-run": replace(SOUND, max_steps=221),
@@ -108,7 +120,7 @@ def test_names_of_rules_are_unique() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 
-@pytest.mark.parametrize("facts", [SOUND, DDP, FSDP2, DEEPSPEED, SLURM], ids=lambda facts: facts.strategy)
+@pytest.mark.parametrize("facts", [SOUND, DDP, FSDP2, DEEPSPEED, SLURM, RESUMED], ids=lambda facts: facts.strategy)
 def test_a_sound_experiment_breaks_no_rule(facts: Facts) -> None:
     assert broken_names(facts) == set()
     assert check(facts) == []
