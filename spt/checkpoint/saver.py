@@ -86,7 +86,8 @@ class Checkpoints(Checkpoint):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Metrics are those of these weights now."""
         self._loops_before_evaluation = None
-        self._evaluated_step = trainer.global_step
+        if not trainer.sanity_checking:
+            self._evaluated_step = trainer.global_step
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """After the evaluation of an epoch."""
@@ -127,7 +128,9 @@ class Checkpoints(Checkpoint):
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if "/" in name}
         if self._evaluated_step != trainer.global_step:
             metrics = {name: value for name, value in metrics.items() if name.startswith("train/")}
-        if self.monitor is not None and self.monitor not in trainer.callback_metrics and self._evaluated_step >= 0:
+        is_known = self.monitor is None or self.monitor in trainer.callback_metrics
+        may_come = self._evaluated_step < 0 and bool(trainer.limit_val_batches)  # with the first evaluation
+        if not is_known and not may_come:
             raise ConfigError(
                 f"callbacks.checkpoint.monitor={self.monitor} is not logged by this run; "
                 f"it logs {', '.join(sorted(name for name in trainer.callback_metrics if '/' in name))}."

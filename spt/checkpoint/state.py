@@ -144,9 +144,12 @@ def _fill(target: Tensor, whole: Tensor) -> None:
 
 
 def whole_on_first(tensor: Tensor, *, is_first: bool) -> Tensor | None:
-    """The whole tensor in host memory on the first process, None on the others; one tensor at a time is gathered."""
+    """The whole tensor in host memory on the first process, None on the others; one tensor at a time is gathered.
+
+    A whole tensor that is there already is not copied.
+    """
     whole = full(tensor.detach())
-    return whole.to("cpu", copy=True) if is_first else None
+    return whole.cpu() if is_first else None
 
 
 def shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:

@@ -104,11 +104,28 @@ def alone() -> Iterator[None]:
 def _finish_folder(content: Mapping[str, object], written: Path, path: Path, files: dict[str, list[int]]) -> None:
     save(without_tensors(content), written / REST)
     files = {**files, **{name: fingerprint(written / name) for name in (REST, METADATA)}}
-    marker = written / MARKER
-    marker.write_text(json.dumps({"files": files}, indent=2) + "\n", encoding="utf-8")
+    _mark(written, {"files": files})
+    publish(written, path)
+
+
+def complete_folder(written: Path, path: Path, extra: Mapping[str, object]) -> None:
+    """Marks a folder that something else has written, and gives it its name; on one process.
+
+    Args:
+        written: the folder.
+        path: its name.
+        extra: what else the marker says, plain.
+    """
+    files = {str(file.relative_to(written)): fingerprint(file) for file in sorted(written.rglob("*")) if file.is_file()}
+    _mark(written, {"files": files, **extra})
+    publish(written, path)
+
+
+def _mark(folder: Path, content: Mapping[str, object]) -> None:
+    marker = folder / MARKER
+    marker.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     with marker.open("rb") as file:
         os.fsync(file.fileno())
-    publish(written, path)
 
 
 def save(content: Mapping[str, object], path: Path) -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Protocol, cast
 
 from lightning import LightningModule, Trainer
@@ -15,6 +16,10 @@ from lightning.pytorch.strategies import DeepSpeedStrategy as LightningDeepSpeed
 from torch import nn
 from torch.optim import Optimizer
 
+from spt.checkpoint.folder import aside, remove
+from spt.checkpoint.progress import RUN
+from spt.checkpoint.together import process, together
+from spt.checkpoint.writing import complete_folder
 from spt.config.errors import ConfigError
 
 
@@ -119,6 +124,26 @@ class DeepSpeedStage3Strategy(LightningDeepSpeedStrategy):
         if norm is not None and self.lightning_module is not None:
             self.lightning_module.log("train/grad_norm", norm)
         return result
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, object], filepath: str | Path, storage_options: object | None = None
+    ) -> None:
+        """DeepSpeed's folder, a file of every process, whole or not at all; called by all processes.
+
+        Raises:
+            CheckpointError: it could not be written.
+        """
+        path = Path(self.broadcast(str(filepath)))
+        written = aside(path)
+        together(lambda: remove(written), "written", path, on_first=True)
+        together(lambda: super(DeepSpeedStage3Strategy, self).save_checkpoint(checkpoint, written), "written", path)
+        card = checkpoint.get(RUN, {})
+        together(lambda: complete_folder(written, path, {RUN: card}), "written", path, on_first=True)
+
+    def remove_checkpoint(self, filepath: str | Path) -> None:
+        """Deletes a folder, on the first process."""
+        if process() == 0:
+            remove(Path(filepath))
 
     def _settings(self) -> dict[str, object]:
         assert isinstance(self.config, dict), "made by Lightning from the arguments"

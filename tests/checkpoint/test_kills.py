@@ -24,7 +24,7 @@ _folder = TemporaryDirectory()  # until the tests of this process are over
 @cache
 def uninterrupted(strategy: tuple[str, ...]) -> Remains:
     """Of the run that nothing happens to."""
-    folder = Path(_folder.name) / ("-".join(strategy) or "file")
+    folder = Path(_folder.name) / ("folder" if strategy else "file")
     assert run(folder, *WORDS, *strategy) == 0
     return remains(folder)
 

@@ -1,0 +1,170 @@
+"""Time and bytes of saving and loading a checkpoint, and how long training waits for it.
+
+    python scripts/bench_checkpoint.py
+    python scripts/bench_checkpoint.py --backbone vit_small --method byol --ranks 2
+
+One training step of two images a process on CPUs with gloo, then three saves and a load. The wait is what the step that
+saves takes beyond one that does not; the share is of the time of writing as many bytes to the same disk with dd.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from lightning import Callback, Trainer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from a clone that is not installed
+
+import spt
+from spt.checkpoint.card import Card
+from spt.checkpoint.folder import remove
+from spt.config.build import build_data, build_module, build_trainer
+from spt.reporting.quiet import quiet
+
+# strategy, processes, further words
+PLACES = (
+    ("single", 1, ()),
+    ("ddp", 2, ()),
+    ("fsdp2", 2, ("strategy.save_distributed_checkpoint=false",)),
+    ("fsdp2", 2, ("strategy.save_distributed_checkpoint=true",)),
+)
+REPEATS = 3
+
+
+class Saves(Callback):
+    """Saves after the step, several times.
+
+    Attributes:
+        seconds: of each save, as training waits for it.
+        num_bytes: of the checkpoint.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seconds: list[float] = []
+        self.num_bytes = 0
+
+    def on_train_batch_end(self, trainer: Trainer, *_: object) -> None:
+        """Between two steps, where a run saves."""
+        for _ in range(REPEATS):
+            trainer.strategy.barrier()
+            started_at = time.perf_counter()
+            trainer.save_checkpoint(self.path)
+            self.seconds.append(time.perf_counter() - started_at)
+        files = [self.path] if self.path.is_file() else list(self.path.iterdir())
+        self.num_bytes = sum(file.stat().st_size for file in files)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--backbone", default="vit_base", help="an option of conf/backbone")
+    parser.add_argument("--method", default="dino", help="an option of conf/method")
+    parser.add_argument("overrides", nargs="*", help="further words of the command line, key=value")
+    arguments = parser.parse_args()
+    print(f"method={arguments.method} backbone={arguments.backbone}, seconds, medians of {REPEATS}")
+    print(
+        f"{'strategy':<10}{'ranks':>6}{'layout':>8}{'MiB':>9}{'save':>8}{'load':>8}{'plain write':>13}{'save / write':>14}"
+    )
+    for strategy, ranks, further in PLACES:
+        words = [f"method={arguments.method}", f"backbone={arguments.backbone}", f"strategy={strategy}", *further]
+        found = _measure([*words, *arguments.overrides], ranks)
+        layout = "folder" if further and further[0].endswith("true") else "file"
+        print(
+            f"{strategy:<10}{ranks:>6}{layout:>8}{found['bytes'] / 2**20:>9.0f}{found['save']:>8.2f}{found['load']:>8.2f}"
+            f"{found['write']:>13.2f}{found['save'] / found['write']:>14.2f}",
+            flush=True,
+        )
+
+
+def _measure(words: list[str], ranks: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        mp.spawn(_train_and_save, args=(words, ranks, folder), nprocs=ranks)
+        return dict(torch.load(folder / "found.pt"))
+
+
+def _train_and_save(rank: int, words: list[str], ranks: int, folder: Path) -> None:
+    torch.set_num_threads(1)
+    quiet()
+    # Lightning joins processes that it finds described here, and starts none
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), NODE_RANK="0")
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=ranks, timeout=timedelta(minutes=5)
+    )
+    path = folder / "step00000001.ckpt"
+    saves = Saves(path)
+    _fit([*words, f"trainer.devices={ranks}"], folder, saves, None)
+    loaded = Loaded()
+    _fit([*words, f"trainer.devices={ranks}", "trainer.max_epochs=1"], folder, loaded, path)
+    if rank == 0:
+        found = {"bytes": saves.num_bytes, "save": median(saves.seconds), "load": loaded.seconds}
+        remove(path)
+        torch.save({**found, "write": _plain_write(folder, saves.num_bytes)}, folder / "found.pt")
+
+
+class Loaded(Callback):
+    """Times what happens between setting up and the first step.
+
+    Attributes:
+        seconds: from the networks being in place to the checkpoint being loaded.
+    """
+
+    seconds = 0.0
+
+    def on_fit_start(self, *_: object) -> None:
+        """Lightning restores next."""
+        self.started_at = time.perf_counter()
+
+    def on_train_start(self, *_: object) -> None:
+        """It has."""
+        self.seconds = time.perf_counter() - self.started_at
+
+
+def _fit(words: list[str], folder: Path, callback: Callback, checkpoint: Path | None) -> None:
+    ranks = dist.get_world_size()
+    small = [
+        "data=fake", f"data.global_batch_size={2 * ranks}", f"data.num_images={2 * ranks}",
+        "optimizer.lr_schedule.warmup_epochs=0", "trainer.accelerator=cpu", "probes=none", f"hydra.run.dir={folder}",
+        "method.freeze_last_layer_epochs=0",
+    ]  # fmt: skip
+    given = {word.partition("=")[0] for word in words}
+    if "trainer.max_epochs" not in given:
+        small.append("trainer.max_epochs=1")
+    if not any(word == "method=dino" for word in words):
+        small.remove("method.freeze_last_layer_epochs=0")
+    cfg = spt.compose(*small, *words)
+    module, data = build_module(cfg), build_data(cfg)
+    data.attach(module.views)
+    trainer = build_trainer(cfg, folder=folder, callbacks=[], loggers=[])
+    trainer.callbacks = [callback, Card("", {}, {})]  # type: ignore[attr-defined]  # no bar, no checkpoint of its own
+    trainer.fit(module, datamodule=data, ckpt_path=checkpoint)
+
+
+def _plain_write(folder: Path, num_bytes: int) -> float:
+    """Seconds to write and flush that many bytes to one file, the median of three."""
+    data, seconds = os.urandom(2**20) * 16, []
+    for _ in range(REPEATS):
+        started_at = time.perf_counter()
+        with (folder / "plain").open("wb") as file:
+            for _ in range(num_bytes // len(data)):
+                file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        seconds.append(time.perf_counter() - started_at)
+        (folder / "plain").unlink()
+    return median(seconds)
+
+
+if __name__ == "__main__":
+    main()
