@@ -3,8 +3,8 @@
     python scripts/bench_checkpoint.py
     python scripts/bench_checkpoint.py --backbone vit_small --method byol --ranks 2
 
-One training step of two images a process on CPUs with gloo, then three saves and a load. The wait is what the step that
-saves takes beyond one that does not; the share is of the time of writing as many bytes to the same disk with dd.
+One training step of two images a process on CPUs with gloo, then three saves and a load. Training waits for a save, so
+its time is what the step that saves takes beyond one that does not; the last column compares it with writing as many bytes to the same disk.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def main() -> None:
         found = _measure([*words, *arguments.overrides], ranks)
         layout = "folder" if further and further[0].endswith("true") else "file"
         print(
-            f"{strategy:<10}{ranks:>6}{layout:>8}{found['bytes'] / 2**20:>9.0f}{found['save']:>8.2f}{found['load']:>8.2f}"
-            f"{found['write']:>13.2f}{found['save'] / found['write']:>14.2f}",
+            f"{strategy:<10}{ranks:>6}{layout:>8}{found['bytes'] / 2**20:>9.0f}{found['save']:>8.2f}"
+            f"{found['load']:>8.2f}{found['write']:>13.2f}{found['save'] / found['write']:>14.2f}",
             flush=True,
         )
 

@@ -40,8 +40,17 @@ def start(
     folder: Path, *words: str, launcher: Sequence[str] = (), variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
     """A run that is under way, its console in one pipe; `folder` is its working directory. Flags come first."""
+    given = {word.partition("=")[0] for word in words}
+    small = [word for word in SMALL if word.partition("=")[0] not in given]
+    return start_plain(folder, *words, *small, launcher=launcher, variables=variables)
+
+
+def start_plain(
+    folder: Path, *words: str, launcher: Sequence[str] = (), variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """The same with these words alone."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, *launcher, str(ROOT / "train.py"), *words, *SMALL]
+    command = [sys.executable, *launcher, str(ROOT / "train.py"), *words]
     own = environment(**(variables or {}))
     return subprocess.Popen(
         command, cwd=folder, env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

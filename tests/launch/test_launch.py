@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.launch.commands import fault, ranks_of, start, summary, wait_for_steps
+from spt.checkpoint.folder import complete_checkpoints
+from spt.reporting.metrics_file import read_metrics
+from tests.launch.commands import fault, ranks_of, start, start_plain, summary, wait_for_steps
 
 LONG = ("trainer.max_epochs=100000", "trainer.devices=2")
 
@@ -134,3 +136,26 @@ def test_every_job_of_a_sweep_has_processes_of_its_own(tmp_path: Path) -> None:
         folder = tmp_path / "sweep" / str(job)
         assert (summary(folder)["world_size"], summary(folder)["steps"]) == (world_size, 3)
         assert (folder / "train.log").read_text().count("epoch 1/1") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_a_time_limit_is_heard_by_both_ranks_and_the_run_folder_goes_on(tmp_path: Path, strategy: str) -> None:
+    """SLURM's SIGUSR1, at the parent: both ranks save the same step; the same words and the folder go on from it."""
+    folder = tmp_path / "run"
+    process = start(tmp_path, f"hydra.run.dir={folder}", *LONG, f"strategy={strategy}")
+    wait_for_steps(folder, process, steps=3)
+    process.send_signal(signal.SIGUSR1)
+    console = process.communicate(timeout=60)[0]
+    assert process.returncode == 128 + signal.SIGUSR1, console
+    stopped = summary(folder)
+    assert stopped["status"] == "preempted"
+    assert list(complete_checkpoints(folder / "checkpoints")) == [stopped["steps"]]
+    epochs = int(str(stopped["epochs"])) + 2
+    again = start_plain(tmp_path, f"resume={folder}", f"trainer.max_epochs={epochs}")
+    console = again.communicate()[0]
+    assert again.returncode == 0, console
+    assert f"going on from {folder}/checkpoints/step{stopped['steps']:08d}.ckpt" in console
+    assert (summary(folder)["status"], summary(folder)["epochs"]) == ("completed", epochs)
+    rows = read_metrics(folder / "metrics.csv")
+    assert [row["step"] for row in rows] == sorted({row["step"] for row in rows})
