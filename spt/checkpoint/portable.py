@@ -12,6 +12,7 @@ from lightning.pytorch.strategies import Strategy
 from torch import Tensor
 from torch.optim import Optimizer
 
+from spt.checkpoint.background import BackgroundWriter
 from spt.checkpoint.folder import remove
 from spt.checkpoint.progress import rescale
 from spt.checkpoint.reading import Stored, open_checkpoint
@@ -43,9 +44,11 @@ class Portable(Strategy):
     Attributes:
         checkpoint_layout: what is written: one file, gathered in the host memory of the first process; or a folder,
             into which every process writes its shards.
+        background_writer: writes files beside training; None, and for folders, training waits.
     """
 
     checkpoint_layout: Literal["file", "folder"] = "file"
+    background_writer: BackgroundWriter | None = None
     _stored: Stored | None = None
 
     @property
@@ -77,11 +80,16 @@ class Portable(Strategy):
     ) -> None:
         """Writes what Lightning has collected, whole or not at all; called by all processes.
 
+        With a writer in the background it returns once there is a copy.
+
         Raises:
             CheckpointError: it could not be written.
         """
-        write = write_folder if self.checkpoint_layout == "folder" else write_file
-        write(checkpoint, Path(self.broadcast(str(filepath))))
+        path = Path(self.broadcast(str(filepath)))
+        if self.checkpoint_layout == "folder":
+            write_folder(checkpoint, path)
+        else:
+            write_file(checkpoint, path, self.background_writer)
 
     def remove_checkpoint(self, filepath: str | Path) -> None:
         """Deletes a file or a folder, on the first process."""

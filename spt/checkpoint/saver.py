@@ -12,7 +12,10 @@ from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from torch import Tensor
 
+from spt.checkpoint.background import BackgroundWriter
 from spt.checkpoint.folder import SUFFIX, complete_checkpoints, name_of, point
+from spt.checkpoint.portable import Portable
+from spt.checkpoint.writing import finish_writing
 from spt.config.errors import ConfigError
 from spt.reporting.atomic import write_text
 
@@ -36,6 +39,8 @@ class Checkpoints(Checkpoint):
         keep_best: best checkpoints that are kept as well; they are judged when they are written.
         monitor: the metric that says which is best, "stage/name"; needed to keep the best.
         mode: whether a good value of it is high or low.
+        in_background: files are copied in host memory and written while training goes on; a folder of shards, which
+            needs all processes, is always waited for.
 
     Raises:
         ConfigError: nothing would be kept, or nothing says what is best.
@@ -43,7 +48,7 @@ class Checkpoints(Checkpoint):
 
     def __init__(
         self, *, folder: str, every_n_epochs: int | None, every_n_steps: int | None, keep_last: int, keep_best: int,
-        monitor: str | None, mode: Literal["max", "min"],
+        monitor: str | None, mode: Literal["max", "min"], in_background: bool,
     ) -> None:  # fmt: skip
         if keep_last == 0 or keep_last < -1:
             raise ConfigError(
@@ -62,9 +67,22 @@ class Checkpoints(Checkpoint):
         self.keep_best = keep_best
         self.monitor = monitor
         self.mode = mode
+        self.in_background = in_background
+        self._writer: BackgroundWriter | None = None
+        self._latest = self.folder
         self._step = -1
         self._evaluated_step = -1
         self._loops_before_evaluation: dict[str, object] | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Gives the strategy its writer."""
+        strategy = trainer.strategy
+        if self.in_background and isinstance(strategy, Portable) and strategy.checkpoint_layout == "file":
+            self._writer = strategy.background_writer = BackgroundWriter()
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """The last one is on disk when training is over."""
+        self._finish()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Sets the clock that tells micro-batches from steps."""
@@ -76,7 +94,7 @@ class Checkpoints(Checkpoint):
         """Within an epoch. After its last step the evaluation comes first, which belongs to the same weights."""
         stepped, self._step = trainer.global_step != self._step, trainer.global_step
         if stepped and not trainer.is_last_batch and (self._is_due_by_step(trainer) or _is_through(trainer)):
-            self.save(trainer)
+            self._begin(trainer)
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Remembers where training stood: a checkpoint from within an evaluation starts it again."""
@@ -94,7 +112,7 @@ class Checkpoints(Checkpoint):
         by_epoch = self.every_n_epochs is not None and (trainer.current_epoch + 1) % self.every_n_epochs == 0
         is_whole = trainer.is_last_batch  # an epoch that max_steps cut short is saved by its last step
         if is_whole and (by_epoch or self._is_due_by_step(trainer) or _is_through(trainer)):
-            self.save(trainer)
+            self._begin(trainer)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, object]) -> None:
         """Puts counters back to where they were before an evaluation that is under way."""
@@ -103,22 +121,39 @@ class Checkpoints(Checkpoint):
             loops["fit_loop"] = _before_evaluation(self._loops_before_evaluation)
 
     def save(self, trainer: Trainer) -> None:
-        """Writes a checkpoint, then drops what need not be kept; called by all processes.
+        """Writes a checkpoint, then drops what need not be kept; called by all processes. It is on disk afterwards.
 
         Raises:
             CheckpointError: it could not be written; those before it are untouched.
             ConfigError: the monitored metric is not logged.
         """
+        self._begin(trainer)
+        self._finish()
+
+    def _begin(self, trainer: Trainer) -> None:
+        """Saves, in the background if there is a writer: then the one before must have ended well."""
+        self._finish()
         if not trainer.is_last_batch:
             # within an epoch, the row of this step's metrics first: a run that goes on from here will not write it
             trainer._logger_connector.update_train_step_metrics()
-        path = self.folder / name_of(trainer.global_step)
+        path = self._latest = self.folder / name_of(trainer.global_step)
         trainer.save_checkpoint(path)
         entries = self._entries(trainer, path)
         if trainer.is_global_zero:
-            point(path)
-            self._prune(trainer, entries)
+            if self._writer is None:
+                self._publish(trainer, path, entries)
+            else:
+                self._writer.hand_over(lambda: self._publish(trainer, path, entries))
         trainer.strategy.barrier("Checkpoints.save")
+
+    def _finish(self) -> None:
+        if self._writer is not None:
+            finish_writing(self._writer, self._latest)
+
+    def _publish(self, trainer: Trainer, path: Path, entries: dict[str, dict[str, object]]) -> None:
+        """Makes last.ckpt lead to the new checkpoint, and drops old ones; on the first process."""
+        point(path)
+        self._prune(trainer, entries)
 
     def _is_due_by_step(self, trainer: Trainer) -> bool:
         return self.every_n_steps is not None and trainer.global_step % self.every_n_steps == 0

@@ -143,13 +143,18 @@ def _fill(target: Tensor, whole: Tensor) -> None:
     local(target).copy_(part)
 
 
-def whole_on_first(tensor: Tensor, *, is_first: bool) -> Tensor | None:
+def whole_on_first(tensor: Tensor, *, is_first: bool, copies: bool) -> Tensor | None:
     """The whole tensor in host memory on the first process, None on the others; one tensor at a time is gathered.
 
-    A whole tensor that is there already is not copied.
+    Args:
+        tensor: whole or sharded.
+        is_first: this is the first process.
+        copies: True copies a whole tensor that is in host memory already.
     """
     whole = full(tensor.detach())
-    return whole.cpu() if is_first else None
+    if not is_first:
+        return None
+    return whole.to("cpu", copy=copies and not isinstance(tensor, DTensor))
 
 
 def shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import warnings
@@ -16,6 +17,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor
 
+from spt.checkpoint.background import BackgroundWriter
 from spt.checkpoint.folder import MARKER, aside, publish, remove
 from spt.checkpoint.state import Entry, whole_on_first
 from spt.checkpoint.together import process, together
@@ -35,18 +37,41 @@ _CHUNK = 2**24  # bytes read at once
 Result = TypeVar("Result")
 
 
-def write_file(content: Mapping[str, object], path: Path) -> None:
+def write_file(content: Mapping[str, object], path: Path, writer: BackgroundWriter | None = None) -> None:
     """Writes one file on the first process; called by all of them, since shards are gathered.
+
+    Args:
+        content: of the checkpoint.
+        path: the file.
+        writer: does it beside training, on a copy; `finish_writing` waits for it.
 
     Raises:
         CheckpointError: on every process, when the file could not be written; what was there before is still there.
     """
+    copies = writer is not None
+    rest = {key: value for key, value in content.items() if key not in (WEIGHTS, OPTIMIZERS)}
     whole = {
-        **content,
-        WEIGHTS: _gathered(cast("Mapping[str, Tensor]", content[WEIGHTS])),
-        OPTIMIZERS: [_gathered_optimizer(state) for state in _optimizers(content)],
+        **(copy.deepcopy(rest) if copies else rest),
+        WEIGHTS: _gathered(cast("Mapping[str, Tensor]", content[WEIGHTS]), copies=copies),
+        OPTIMIZERS: [_gathered_optimizer(state, copies=copies) for state in _optimizers(content)],
     }
-    _write(lambda: _write_one(whole, path), path, on_first=True)
+    if writer is None:
+        _write(lambda: _write_one(whole, path), path, on_first=True)
+    elif process() == 0:
+        writer.hand_over(lambda: _write_one(whole, path))
+
+
+def finish_writing(writer: BackgroundWriter, path: Path) -> None:
+    """Waits for what is written beside training; called by all processes.
+
+    Args:
+        writer: used on the first process.
+        path: of the checkpoint that it was given last.
+
+    Raises:
+        CheckpointError: on every process, when it could not be written; what was there before is still there.
+    """
+    _write(writer.wait, path, on_first=True)
 
 
 def _write_one(content: Mapping[str, object], path: Path) -> None:
@@ -184,17 +209,17 @@ def moment_key(index: int, name: str, key: str) -> str:
     return f"optimizer.{index}.{name}.{key}"
 
 
-def _gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _gathered(tensors: Mapping[str, Tensor], *, copies: bool) -> dict[str, Tensor]:
     """Whole copies in host memory on the first process; nothing on the others."""
-    whole = {name: whole_on_first(tensor, is_first=process() == 0) for name, tensor in tensors.items()}
+    whole = {name: whole_on_first(tensor, is_first=process() == 0, copies=copies) for name, tensor in tensors.items()}
     return {name: tensor for name, tensor in whole.items() if tensor is not None}
 
 
-def _gathered_optimizer(state: Mapping[str, object]) -> dict[str, object]:
+def _gathered_optimizer(state: Mapping[str, object], *, copies: bool) -> dict[str, object]:
     entries = cast("Mapping[str, Entry]", state["state"])
     gathered: dict[str, Entry] = {}
     for name, entry in entries.items():
-        tensors = _gathered({key: value for key, value in entry.items() if isinstance(value, Tensor)})
+        tensors = _gathered({key: value for key, value in entry.items() if isinstance(value, Tensor)}, copies=copies)
         gathered[name] = {**{key: value for key, value in entry.items() if not isinstance(value, Tensor)}, **tensors}
     return {**state, "state": gathered}
 
