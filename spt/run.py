@@ -124,6 +124,8 @@ class Run:
             status, error = "completed", None
         except (KeyboardInterrupt, SystemExit) as end:
             status, error = "preempted", None
+            if self.trainer.is_global_zero and self.trainer.global_step:
+                logger.info("stopped after step %d; to go on: resume=%s", self.trainer.global_step, self.folder)
             raise SystemExit(end.code if isinstance(end, Preempted) else 130) from None
         except Exception as exception:
             error = f"{type(exception).__name__}: {exception}"

@@ -23,7 +23,9 @@ def may_not_change(change: Change) -> bool:
 
 
 def _kept(facts: Facts) -> list[Change]:
-    return [change for change in facts.resume_changes if may_not_change(change)]
+    kept = [change for change in facts.resume_changes if may_not_change(change)]
+    follows_seed = any(change.key == "seed" for change in kept)
+    return [change for change in kept if not (follows_seed and change.key == "data.seed")]
 
 
 RESUME_RULES: tuple[Rule, ...] = (
