@@ -57,7 +57,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path: Path, caplog: pytest.Lo
     assert summary["metrics"].keys() > MEASURED | {"train/loss"}
     files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert files - {name for name in files if name.startswith("checkpoints/")} == {
-        "config_resolved.yaml", "metrics.csv", "summary.json", "plots/curves.png", "plots/views.png",
+        ".lock", "config_resolved.yaml", "metrics.csv", "summary.json", "plots/curves.png", "plots/views.png",
     }  # fmt: skip
     assert "checkpoints/last.ckpt" in files
     assert [row["step"] for row in read_metrics(tmp_path / "metrics.csv")] == [0, 1, 2, 3, 4]
@@ -118,7 +118,7 @@ def test_the_screen_holds_the_runs_own_lines_and_nothing_else(tmp_path: Path) ->
     log = (tmp_path / "run" / "train.log").read_text().splitlines()
     assert [line.removeprefix(" ".join(line.split()[:3]) + " ") for line in log][-3:] == lines[-3:]
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        ".hydra", "train.log", "config_resolved.yaml", "metrics.csv", "summary.json", "plots", "checkpoints",
+        ".hydra", ".lock", "train.log", "config_resolved.yaml", "metrics.csv", "summary.json", "plots", "checkpoints",
     }  # fmt: skip
     assert {path.name for path in tmp_path.iterdir()} == {"run"}
 
