@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,7 @@ class BYOL(Method):
         momentum: of the teacher at every optimizer step.
     """
 
+    evaluates: ClassVar[Literal["student", "teacher"]] = "student"
     has_teacher: ClassVar[bool] = True
     has_batch_norm: ClassVar[bool] = True  # in the head and the predictor
     min_global_views: ClassVar[int] = 2
@@ -53,4 +54,4 @@ class BYOL(Method):
 
     def embed(self, images: Tensor) -> Tensor:
         """The student's backbone, [B, D]: the authors evaluate the online network, not the target."""
-        return self.networks.student([images], project=False).embeddings[0]
+        return self.evaluated([images], project=False).embeddings[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -33,6 +33,7 @@ class DINO(Method):
         freeze_last_layer_epochs: passes over the data in which the prototypes do not move.
     """
 
+    evaluates: ClassVar[Literal["student", "teacher"]] = "teacher"
     has_teacher: ClassVar[bool] = True
     needs_local_views: ClassVar[bool] = True
     drops_gradients: ClassVar[bool] = True
@@ -79,7 +80,7 @@ class DINO(Method):
 
     def embed(self, images: Tensor) -> Tensor:
         """The teacher's backbone, [B, D]."""
-        return self.networks.teacher([images], project=False).embeddings[0]
+        return self.evaluated([images], project=False).embeddings[0]
 
 
 def _entropy(targets: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +29,7 @@ class IJEPA(Method):
         momentum: of the teacher (the paper's target encoder) at every optimizer step.
     """
 
+    evaluates: ClassVar[Literal["student", "teacher"]] = "teacher"
     has_teacher: ClassVar[bool] = True
     needs_tokens: ClassVar[bool] = True
     needs_masks: ClassVar[bool] = True
@@ -54,7 +55,7 @@ class IJEPA(Method):
 
     def embed(self, images: Tensor) -> Tensor:
         """The mean of the teacher's patch tokens, [B, D]."""
-        return self.networks.teacher(images).embeddings
+        return self.evaluated(images).embeddings
 
 
 def _tokens_at(tokens: Tensor, positions: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ class SimCLR(Method):
 
     def embed(self, images: Tensor) -> Tensor:
         """The backbone's output before the head, [B, D]."""
-        return self.networks.student([images], project=False).embeddings[0]
+        return self.evaluated([images], project=False).embeddings[0]
 
 
 @torch.no_grad()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
@@ -18,6 +18,7 @@ class Method(nn.Module, ABC):
     facts that the rules read without importing torch, so they must be literals.
 
     Attributes:
+        evaluates: the network that `embed` asks, and that probes, exports and `backbone.init_from` mean.
         has_teacher: the wrapper keeps an averaged copy of the student.
         needs_tokens: the backbone must give tokens and take `keep`.
         needs_masks: `Batch.masks` must be there.
@@ -29,6 +30,7 @@ class Method(nn.Module, ABC):
         min_global_views: `Batch.global_views` that the loss needs.
     """
 
+    evaluates: ClassVar[Literal["student", "teacher"]] = "student"
     has_teacher: ClassVar[bool] = False
     needs_tokens: ClassVar[bool] = False
     needs_masks: ClassVar[bool] = False
@@ -41,13 +43,18 @@ class Method(nn.Module, ABC):
 
     networks: TeacherStudentWrapper
 
+    @property
+    def evaluated(self) -> nn.Module:
+        """The network that `evaluates` names."""
+        return self.networks.teacher if self.evaluates == "teacher" else self.networks.student
+
     @abstractmethod
     def step(self, batch: Batch, progress: Progress) -> StepOutput:
         """Loss of one (micro-)batch. Gradients reach the student and predictors, nothing else."""
 
     @abstractmethod
     def embed(self, images: Tensor) -> Tensor:
-        """Embeddings [B, D] of normalised images [B, 3, S, S], from the network and layer that the authors evaluate.
+        """Embeddings [B, D] of normalised images [B, 3, S, S], from the layer of `evaluated` that the authors use.
 
         The caller chooses eval mode and switches gradients off.
         """

@@ -29,6 +29,7 @@ def check_method(method: Method, batch: Batch) -> None:
     output = _check_step(method, batch)
     _check_gradients(method, output)
     _check_embeddings(method, batch, output)
+    _check_evaluated(method, batch.global_views[0])
     _check_finish_step(method, batch)
     _check_state(method, batch)
 
@@ -85,6 +86,21 @@ def _check_embeddings(method: Method, batch: Batch, output: StepOutput) -> None:
         reordered = method.embed(images.flip(0)).flip(0)
     assert torch.allclose(embeddings, reordered, atol=1e-4), "an image's embedding depends on its place in the batch"
     method.train()
+
+
+@torch.no_grad()
+def _check_evaluated(method: Method, images: Tensor) -> None:
+    """`embed` follows every network but the one that `evaluates` names."""
+    method = copy.deepcopy(method).eval()
+    expected = method.embed(images)
+    own = {id(parameter) for parameter in method.evaluated.parameters()}
+    for parameter in method.parameters():
+        if id(parameter) not in own:
+            parameter.add_(torch.randn_like(parameter))
+    assert torch.equal(method.embed(images), expected), f"embed asks more than the {method.evaluates}"
+    for parameter in method.evaluated.parameters():
+        parameter.add_(torch.randn_like(parameter))
+    assert not torch.equal(method.embed(images), expected), f"embed does not ask the {method.evaluates}"
 
 
 def _check_finish_step(method: Method, batch: Batch) -> None:

@@ -103,11 +103,11 @@ def _in_module(module: Module, rest: list[str]) -> Found | Missing | None:
         return None if inner else Found(statement, module)
     if isinstance(statement, ast.ImportFrom):
         alias = next(alias for alias in statement.names if (alias.asname or alias.name) == name)
-        return find_definition(".".join([*_origin(statement, module.name, module.file), alias.name, *inner]))
+        return find_definition(".".join([*written_origin(statement, module.name, module.file), alias.name, *inner]))
     return None
 
 
-def _origin(statement: ast.ImportFrom, name: str, file: Path) -> list[str]:
+def written_origin(statement: ast.ImportFrom, name: str, file: Path) -> list[str]:
     """The absolute module that a from-import names, written in the module of that name and file."""
     named = statement.module.split(".") if statement.module else []
     if statement.level == 0:
@@ -129,7 +129,7 @@ def read_module(name: str, file: Path) -> Module:
     for statement in _statements(tree.body):
         defined = list(_defined(statement))
         if isinstance(statement, ast.ImportFrom) and defined == ["*"]:
-            stars.append(".".join(_origin(statement, name, file)))
+            stars.append(".".join(written_origin(statement, name, file)))
         names.update(dict.fromkeys(defined, statement))
     # in this project's own packages a missing name is a mistake even where a lazy __getattr__ offers others
     is_open = "__getattr__" in names and name.split(".")[0] not in OWN_PACKAGES
@@ -180,7 +180,7 @@ def _named(written: str, module: Module) -> Found | None:
         target = find_definition(".".join([whole, *rest]))
     elif isinstance(statement, ast.ImportFrom) and rest:
         alias = next(alias for alias in statement.names if (alias.asname or alias.name) == first)
-        target = find_definition(".".join([*_origin(statement, module.name, module.file), alias.name, *rest]))
+        target = find_definition(".".join([*written_origin(statement, module.name, module.file), alias.name, *rest]))
     else:
         target = _in_module(module, [first, *rest])
     return target if isinstance(target, Found) else None
