@@ -36,7 +36,11 @@ SPT_MAY_USE = {
     "spt.views": LEAVES,
     "spt.data": (*LEAVES, "spt.views"),
     "spt.evaluation": LEAVES,
-    "spt.checkpoint": (*LEAVES, "spt.reporting.atomic"),
+    # sources of methods are read, not imported, for what they evaluate
+    "spt.checkpoint": (*LEAVES, "spt.reporting.atomic", "spt.config.targets"),
+    # the network of a run is built again, after spt.config.trust has seen its config
+    "spt.export": (*LEAVES, "spt.backbones", "spt.checkpoint", "spt.config", "spt.reporting.atomic"),
+    "spt.pretrained": (*LEAVES, "spt.backbones", "spt.checkpoint"),
     "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student", "spt.checkpoint"),
 }
 CONFIG_USERS = ("spt.run", "spt.config")  # nothing else in spt knows hydra or omegaconf

@@ -7,28 +7,45 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from spt.backbones.recipe import TimmRecipe
+from spt.config.errors import ConfigError
 from spt.types import Features
 
 
 class Backbone(nn.Module, ABC):
     """Images to embeddings.
 
-    The class attributes are facts that the rules read without importing torch, so they must be literals.
+    The weights of a backbone are those of a timm model, `network`, and of nothing else: so any of them can be exported,
+    and can start from a file. The class attributes are facts that the rules read without importing torch, so they must
+    be literals.
 
     Attributes:
         gives_tokens: the backbone is a TokenBackbone.
         has_batch_norm: it holds BatchNorm.
         embed_dim: D.
+        network: the timm model; its state dict is what timm loads.
     """
 
     gives_tokens: ClassVar[bool] = False
     has_batch_norm: ClassVar[bool] = False
 
     embed_dim: int
+    network: nn.Module
 
     @abstractmethod
     def forward(self, images: Tensor) -> Features:
         """Embeddings [B, D] of images [B, 3, H, W]."""
+
+    def recipe(self) -> TimmRecipe:
+        """How plain timm builds a network that takes the weights of `network` and gives the same embeddings.
+
+        Raises:
+            ConfigError: timm has none.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} does not say how plain timm builds its network, so its weights cannot be exported; "
+            "give the class a `recipe`, as spt/backbones/resnet.py has one."
+        )
 
 
 class TokenBackbone(Backbone):

@@ -8,6 +8,7 @@ import timm
 from torch import Tensor, nn
 
 from spt.backbones.backbone import Backbone
+from spt.backbones.recipe import TimmRecipe, replace_stem
 from spt.types import Features
 
 
@@ -32,14 +33,18 @@ class ResNet(Backbone):
         self, *, name: str, stem: Literal["imagenet", "cifar"], zero_init_last: bool, drop_path: float
     ) -> None:
         super().__init__()
+        self.name = name
+        self.stem = stem
         self.network = timm.create_model(name, num_classes=0, zero_init_last=zero_init_last, drop_path_rate=drop_path)
         self.embed_dim = cast(int, self.network.num_features)
         if stem == "cifar":
-            width = cast(nn.Conv2d, self.network.conv1).out_channels
-            self.network.conv1 = nn.Conv2d(3, width, kernel_size=3, stride=1, padding=1, bias=False)
-            nn.init.kaiming_normal_(self.network.conv1.weight, mode="fan_out", nonlinearity="relu")
-            self.network.maxpool = nn.Identity()
+            convolution = replace_stem(self.network)
+            nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: Tensor) -> Features:
         """Embeddings [B, D], averaged over the last feature map, of images [B, 3, H, W]; no tokens."""
         return Features(self.network(images), None)
+
+    def recipe(self) -> TimmRecipe:
+        """The model of that name, with the stem changed alike."""
+        return TimmRecipe(self.name, {"num_classes": 0}, stem="cifar" if self.stem == "cifar" else "as_in_timm")

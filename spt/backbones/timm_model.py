@@ -9,6 +9,7 @@ from timm.models.vision_transformer import VisionTransformer as TimmVisionTransf
 from torch import Tensor, nn
 
 from spt.backbones.backbone import Backbone
+from spt.backbones.recipe import TimmRecipe
 from spt.backbones.vit import TokenTransformer
 from spt.config.errors import ConfigError
 from spt.types import Features
@@ -21,14 +22,19 @@ class PooledBackbone(Backbone):
         network: the timm model, without classifier.
     """
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, recipe: TimmRecipe) -> None:
         super().__init__()
         self.network = network
+        self._recipe = recipe
         self.embed_dim = cast(int, network.num_features)
 
     def forward(self, images: Tensor) -> Features:
         """Embeddings [B, D] of images [B, 3, H, W]; no tokens."""
         return Features(self.network(images), None)
+
+    def recipe(self) -> TimmRecipe:
+        """The call that built it."""
+        return self._recipe
 
 
 def timm_backbone(
@@ -63,4 +69,7 @@ def timm_backbone(
             f"backbone.name={name} does not take an argument it was given: {error}. "
             f"Remove it from backbone.options, or choose another model."
         ) from error
-    return TokenTransformer(network) if type(network) is TimmVisionTransformer else PooledBackbone(network)
+    recipe = TimmRecipe(name, {"num_classes": 0, **options})
+    if type(network) is TimmVisionTransformer:
+        return TokenTransformer(network, recipe)
+    return PooledBackbone(network, recipe)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from spt.backbones.backbone import TokenBackbone
 from spt.backbones.positions import resample_positions, sincos_positions
+from spt.backbones.recipe import Positions, TimmRecipe
 from spt.config.errors import ConfigError
 from spt.types import Features
 
@@ -20,13 +21,20 @@ from spt.types import Features
 class TokenTransformer(TokenBackbone):
     """A timm VisionTransformer behind spt's protocols of embeddings and tokens.
 
+    Args:
+        network: as `recipe` builds it, whatever its weights.
+        recipe: without regard to how timm pools.
+
     Attributes:
         network: the timm model; its state dict is what timm loads.
     """
 
-    def __init__(self, network: TimmVisionTransformer) -> None:
+    network: TimmVisionTransformer
+
+    def __init__(self, network: TimmVisionTransformer, recipe: TimmRecipe) -> None:
         super().__init__()
         self.network = network
+        self._recipe = recipe
         self.network.patch_embed.strict_img_size = False  # crops of any size; the positions are resampled below
         self.embed_dim = cast(int, network.embed_dim)
         self.patch_size = int(network.patch_embed.patch_size[0])
@@ -61,12 +69,37 @@ class TokenTransformer(TokenBackbone):
         embeddings = tokens[:, 0].clone() if network.has_class_token else tokens[:, num_prefix:].mean(1)
         return Features(embeddings, tokens[:, num_prefix:].contiguous())
 
+    def recipe(self) -> TimmRecipe:
+        """timm's network with the class token or, without one, the mean of the patches as its output.
+
+        Raises:
+            ConfigError: the network pools in a way of its own.
+        """
+        network = self.network
+        if network.attn_pool is not None or not isinstance(network.fc_norm, nn.Identity):
+            raise ConfigError(
+                f"{self._recipe.name} pools its tokens by layers of its own, which this project does not train, so "
+                "timm would give other embeddings; use a vision transformer with a class token."
+            )
+        pooling = "token" if network.has_class_token else "avg"
+        arguments = {**self._recipe.arguments, "global_pool": pooling, "fc_norm": False}
+        return self._recipe._replace(
+            arguments=arguments,
+            patch_size=self.patch_size,
+            positions=None if network.pos_embed is None else Positions(self.num_position_prefix, self.reference_grid),
+        ).at(self.reference_grid[0] * self.patch_size)
+
+    @property
+    def num_position_prefix(self) -> int:
+        """Tokens before the patches that have a position."""
+        return 0 if self.network.no_embed_class else int(self.network.num_prefix_tokens)
+
     def _positions(self, height: int, width: int) -> tuple[Tensor | float, Tensor | float]:
         """Position embeddings of the prefix tokens and of the patches of an image of that many pixels."""
         positions = self.network.pos_embed
         if positions is None:
             return 0.0, 0.0
-        num_prefix = 0 if self.network.no_embed_class else self.network.num_prefix_tokens
+        num_prefix = self.num_position_prefix
         grid = (height // self.patch_size, width // self.patch_size)
         patches = resample_positions(positions[:, num_prefix:], self.reference_grid, grid)
         return (positions[:, :num_prefix] if num_prefix else 0.0), patches
@@ -105,12 +138,15 @@ class VisionTransformer(TokenTransformer):
                 f"backbone.num_heads={num_heads} does not divide backbone.embed_dim={embed_dim}: heads are equal "
                 f"shares of the width; use backbone.embed_dim={max(1, embed_dim // num_heads) * num_heads}."
             )
-        network = TimmVisionTransformer(
-            img_size=image_size, patch_size=patch_size, embed_dim=embed_dim, depth=depth, num_heads=num_heads,
-            mlp_ratio=mlp_ratio, class_token=class_token, global_pool="token" if class_token else "avg", fc_norm=False,
-            num_classes=0, drop_path_rate=drop_path,
-        )  # fmt: skip
-        super().__init__(network)
+        arguments: dict[str, object] = {
+            "img_size": image_size, "patch_size": patch_size, "embed_dim": embed_dim, "depth": depth,
+            "num_heads": num_heads, "mlp_ratio": mlp_ratio, "class_token": class_token,
+            "global_pool": "token" if class_token else "avg", "fc_norm": False, "num_classes": 0,
+        }  # fmt: skip
+        # of any plain ViT's name, timm builds the class with these arguments
+        recipe = TimmRecipe("vit_base_patch16_224", arguments)
+        network = TimmVisionTransformer(**arguments, drop_path_rate=drop_path)  # type: ignore[arg-type]
+        super().__init__(network, recipe)
         _initialise(network, init_std)
         if patch_embed_init == "truncated_normal":
             nn.init.trunc_normal_(network.patch_embed.proj.weight, std=init_std)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +15,9 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment
 from lightning.pytorch.strategies import Strategy
 from omegaconf import DictConfig, OmegaConf
 
+from spt.backbones.backbone import Backbone
 from spt.config.errors import ConfigError
+from spt.config.tree import Plain
 from spt.data.module import ImageData
 from spt.distributed.batch_norm import replace_batch_norm
 from spt.method import Method
@@ -30,9 +32,33 @@ def build_data(cfg: DictConfig) -> ImageData:
     return cast(ImageData, _made(cfg.data))
 
 
+def build_backbone(cfg: DictConfig) -> Backbone:
+    """The backbone of cfg.backbone, its weights drawn from torch's global generator."""
+    return cast(Backbone, _made(cfg.backbone))
+
+
+def rebuild_backbone(config: Mapping[str, Plain]) -> Backbone:
+    """The backbone of a stored config, whose weights will be replaced: none are downloaded.
+
+    Args:
+        config: resolved, and found to be trusted by spt.config.trust.
+
+    Raises:
+        ConfigError: there is no backbone in it, or it cannot be built here.
+    """
+    node = config.get("backbone")
+    if not isinstance(node, dict) or "_target_" not in node:
+        raise ConfigError("The stored config has no backbone._target_; it was not written by a run.")
+    changes = {"pretrained": False} if "pretrained" in node else {}
+    try:
+        return build_backbone(OmegaConf.create({"backbone": {**node, **changes}}))
+    except InstantiationException as error:
+        raise ConfigError(f"The backbone of the stored config cannot be built here: {error}") from None
+
+
 def build_method(cfg: DictConfig) -> Method:
     """The method of cfg.method around the backbone of cfg.backbone, its weights drawn from torch's global generator."""
-    backbone = _made(cfg.backbone)
+    backbone = build_backbone(cfg)
     # not as an argument of instantiate, which would make a config of the network
     method = cast("Callable[[object], Method]", _made(cfg.method, _partial_=True))(backbone)
     if cfg.batch_norm.scope == "global":
