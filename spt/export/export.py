@@ -42,7 +42,8 @@ def export_backbone(evaluated: Evaluated, *, format: str, output: Path | None, v
     Args:
         evaluated: the network on disk.
         format: a key of FORMATS.
-        output: the file, or for timm the folder; by default in the folder `export` of the run.
+        output: the file, or for timm the folder; by default in the folder `export` of the run. The format's ending
+            is added where it lacks.
         verify: True also loads what was written into plain timm, strictly, and compares embeddings of noise with those
             of this project's backbone. That holds the network in memory; without it safetensors and timm hold one
             tensor at a time. Programs are always compared.
@@ -57,7 +58,7 @@ def export_backbone(evaluated: Evaluated, *, format: str, output: Path | None, v
     if format not in FORMATS:
         raise ConfigError(f"format={format} does not exist; use format={'|'.join(FORMATS)}.")
     chosen = FORMATS[format]
-    path = default_output(evaluated, chosen.suffix) if output is None else output
+    path = default_output(evaluated, chosen.suffix) if output is None else _with_suffix(output, chosen.suffix)
     chosen.write(evaluated, path)
     if verify:
         check_embeddings(evaluated, path)
@@ -74,6 +75,10 @@ def default_output(evaluated: Evaluated, suffix: str) -> Path:
     folder = folder.parent / "export" if folder.name == CHECKPOINTS else folder
     words = [evaluated.origin.choices.get(group, "") for group in ("method", "backbone", "data")]
     return folder / f"{'-'.join(word for word in words if word)}-step{evaluated.origin.step}{suffix}"
+
+
+def _with_suffix(path: Path, suffix: str) -> Path:
+    return path if path.name.endswith(suffix) else path.with_name(f"{path.name}{suffix}")
 
 
 @torch.no_grad()
@@ -105,7 +110,7 @@ def _write_timm(evaluated: Evaluated, path: Path) -> None:
     """The folder that timm writes for the Hugging Face hub."""
     if evaluated.recipe.stem != "as_in_timm":
         raise ConfigError(
-            f"format=timm names a model that timm builds itself, and timm has no {evaluated.recipe.name} with a stem for "
+            f"format=timm names a model that timm builds, and timm has no {evaluated.recipe.name} with a stem for "
             "small images; use format=safetensors, whose card says what to replace, or format=torch_export."
         )
     inputs = evaluated.inputs

@@ -54,7 +54,7 @@ def example(evaluated: Evaluated, images: int = 2) -> Tensor:
 
 
 def _publish(path: Path, write: Callable[[Path], None]) -> None:
-    written = path.with_name(f".{path.name}")  # the same ending, of which torch.export makes much
+    written = path.with_name(f"{path.stem}.tmp{path.suffix}")  # the same ending, of which torch.export makes much
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(written)
