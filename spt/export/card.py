@@ -17,7 +17,7 @@ def header(evaluated: Evaluated) -> dict[str, str]:
         "network": evaluated.network,
         "step": str(origin.step),
         "total_steps": str(origin.total_steps),
-        "metrics": json.dumps(dict(origin.metrics)),
+        "metrics": json.dumps(scores(evaluated)),
         "timm": json.dumps(timm),
         "image_size": str(inputs.size),
         "mean": json.dumps(inputs.mean),
@@ -45,16 +45,24 @@ def card(evaluated: Evaluated, *, loading: str) -> str:
         "normalisation": f"mean {_listed(inputs.mean)}, standard deviation {_listed(inputs.std)}",
         "versions": ", ".join(f"{name} {version}" for name, version in origin.versions.items()),
     }
-    scores = {name: value for name, value in sorted(origin.metrics.items()) if name.startswith("val/")}
     lines = [f"# {method}, {backbone}, {data}", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {text} |" for name, text in rows.items()]
     lines += ["", *_notes(evaluated), "## Accuracy", ""]
-    if scores:
-        lines += ["| metric | value |", "|---|---|", *(f"| {name} | {value:.4f} |" for name, value in scores.items())]
+    if scores(evaluated):
+        lines += [
+            "| metric | value |",
+            "|---|---|",
+            *(f"| {name} | {value:.4f} |" for name, value in scores(evaluated).items()),
+        ]
     else:
         lines += ["The checkpoint was written before an evaluation."]
     lines += ["", "## Loading", "", "```python", loading, "```", ""]
     return "\n".join(lines)
+
+
+def scores(evaluated: Evaluated) -> dict[str, float]:
+    """What evaluations of the network have measured, by name."""
+    return {name: value for name, value in sorted(evaluated.origin.metrics.items()) if name.startswith("val/")}
 
 
 def _layer(evaluated: Evaluated) -> str:
