@@ -36,6 +36,7 @@ class SSLModule(LightningModule):
         masks: sample and progress to token positions, for methods that need them.
         recipe: optimizer, schedules, groups and clipping.
         seed: of the run: what the networks draw in a forward, such as drop-path.
+        freeze_steps: first optimizer steps in which the backbone does not move: only heads train.
 
     Attributes:
         last_batch: views and masks of the latest micro-batch.
@@ -52,6 +53,7 @@ class SSLModule(LightningModule):
         masks: Callable[[Sample, Progress], Masks] | None,
         recipe: OptimizerRecipe,
         seed: int,
+        freeze_steps: int,
     ) -> None:
         super().__init__()
         self.method = method
@@ -59,6 +61,7 @@ class SSLModule(LightningModule):
         self.masks = masks
         self.recipe = recipe
         self.seed = seed
+        self.freeze_steps = freeze_steps
         self.last_batch: Batch | None = None
         self.metrics_at_start: dict[str, float] = {}
         self.stop_requested = False
@@ -130,7 +133,13 @@ class SSLModule(LightningModule):
     def configure_gradient_clipping(
         self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
     ) -> None:
-        """Clips as the recipe says, then drops the gradients of layers that are frozen at this step."""
+        """Clips as the recipe says, then drops the gradients of layers that the method freezes at this step.
+
+        Those of a frozen backbone go first: heads are clipped by their own norm.
+        """
+        if self.progress.step < self.freeze_steps:
+            for parameter in self.method.networks.backbone.parameters():
+                parameter.grad = None
         self.log("train/grad_norm", self.recipe.clip(self.method))
         self.method.drop_gradients(self.progress)
 

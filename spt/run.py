@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 from lightning import Trainer, seed_everything
 from omegaconf import DictConfig, OmegaConf
-from torch import nn
 
 from spt.callbacks.throughput import Throughput
 from spt.checkpoint.card import Card
@@ -29,7 +28,6 @@ from spt.reporting.quiet import quiet
 from spt.reporting.start import last_line, resume_block, start_block
 from spt.reporting.summary import Status, Summary, write_summary
 from spt.reporting.wandb import finish, run_ids
-from spt.teacher_student import Branch
 
 logger = logging.getLogger(__name__)
 
@@ -86,10 +84,10 @@ class Run:
         self.choices = run_choices()
         self.folder = Path(run_folder())
         self.data = data
-        self.module: SSLModule = build_module(cfg)
+        self.checkpoint = checkpoint_to_resume(cfg.resume, self.folder)
+        self.module: SSLModule = build_module(cfg, is_resuming=self.checkpoint is not None)
         self.data.attach(self.module.views)
         self.config_text = OmegaConf.to_yaml(cfg, resolve=True)
-        self.checkpoint = checkpoint_to_resume(cfg.resume, self.folder)
         self.signals = StopSignals()
         self.metrics_file = MetricsFile(self.folder)
         loggers = [self.metrics_file, *build_loggers(cfg)]  # before the card: they choose the ids that it carries
@@ -143,7 +141,7 @@ class Run:
         return start_block(
             method=self.choices["method"],
             backbone=self.choices["backbone"],
-            num_parameters=sum(parameter.numel() for parameter in _backbone(self.module).parameters()),
+            num_parameters=sum(parameter.numel() for parameter in self.module.method.networks.backbone.parameters()),
             data=self.choices["data"],
             num_images=len(self.data.splits.train.labels),
             strategy=self.choices["strategy"],
@@ -189,8 +187,3 @@ class Run:
             ),
         )
         plot_curves(self.folder)
-
-
-def _backbone(module: SSLModule) -> nn.Module:
-    student = module.method.networks.student
-    return student.backbone if isinstance(student, Branch) else student

@@ -82,6 +82,11 @@ class TeacherStudentWrapper(nn.Module):
         """Whether the teacher is a network of its own."""
         return self.momentum is not None
 
+    @property
+    def backbone(self) -> nn.Module:
+        """Of the student: without its head."""
+        return self.student.backbone if isinstance(self.student, Branch) else self.student
+
     @torch.no_grad()
     def update(self, progress: Progress) -> None:
         """Moves the teacher towards the student.

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import spt
 from spt.backbones.backbone import Backbone, TokenBackbone
-from spt.config.build import build_method
+from spt.config.build import build_backbone, build_method
 from spt.config.tree import project_tree
 from spt.testing import FIRST_STEP, check_method
 from spt.types import Batch, Masks, Sample
@@ -83,14 +83,14 @@ def small_backbone(option: str, *, image_size: int, depth: int = 1) -> Backbone:
     cfg = spt.compose(f"backbone={option}", f"views.global_size={image_size}", *SMALL_BACKBONE.get(option, ()))
     if "depth" in cfg.backbone:
         cfg.backbone.depth = depth
-    return cast(Backbone, instantiate(cfg.backbone, _convert_="all")).eval()
+    return build_backbone(cfg).eval()
 
 
 @pytest.mark.parametrize("option", BACKBONES)
 def test_a_backbone_has_the_size_that_it_is_known_for(option: str) -> None:
     cfg = spt.compose(f"backbone={option}", "data=fake")
     with torch.device("meta"):
-        backbone = cast(Backbone, instantiate(cfg.backbone, _convert_="all"))
+        backbone = build_backbone(cfg)
         embeddings = backbone(torch.empty(2, 3, 224, 224)).embeddings
     assert embeddings.shape == (2, backbone.embed_dim)
     count = sum(parameter.numel() for parameter in backbone.parameters()) / 1e6

@@ -16,6 +16,7 @@ from lightning.pytorch.strategies import Strategy
 from omegaconf import DictConfig, OmegaConf
 
 from spt.backbones.backbone import Backbone
+from spt.config.composer import INTERPRETED
 from spt.config.errors import ConfigError
 from spt.config.tree import Plain
 from spt.data.module import ImageData
@@ -23,6 +24,7 @@ from spt.distributed.batch_norm import replace_batch_norm
 from spt.method import Method
 from spt.module import SSLModule
 from spt.optim.recipe import OptimizerRecipe
+from spt.pretrained.start import start_from
 from spt.types import Masks, Progress, Sample
 from spt.views.views import Views
 
@@ -32,9 +34,22 @@ def build_data(cfg: DictConfig) -> ImageData:
     return cast(ImageData, _made(cfg.data))
 
 
-def build_backbone(cfg: DictConfig) -> Backbone:
-    """The backbone of cfg.backbone, its weights drawn from torch's global generator."""
-    return cast(Backbone, _made(cfg.backbone))
+def build_backbone(cfg: DictConfig, *, is_resuming: bool = False) -> Backbone:
+    """The backbone of cfg.backbone, its weights drawn from torch's global generator.
+
+    Args:
+        cfg: composed.
+        is_resuming: its weights will come from a checkpoint; backbone.init_from is not read.
+
+    Raises:
+        ConfigError: backbone.init_from is of another network, or cannot be read.
+    """
+    node = OmegaConf.masked_copy(cfg.backbone, [key for key in cfg.backbone if key not in INTERPRETED["backbone"]])
+    backbone = cast(Backbone, _made(node))
+    path = OmegaConf.select(cfg, "backbone.init_from")
+    if path is not None and not is_resuming:
+        start_from(backbone, Path(path))
+    return backbone
 
 
 def rebuild_backbone(config: Mapping[str, Plain]) -> Backbone:
@@ -51,14 +66,14 @@ def rebuild_backbone(config: Mapping[str, Plain]) -> Backbone:
         raise ConfigError("The stored config has no backbone._target_; it was not written by a run.")
     changes = {"pretrained": False} if "pretrained" in node else {}
     try:
-        return build_backbone(OmegaConf.create({"backbone": {**node, **changes}}))
+        return build_backbone(OmegaConf.create({"backbone": {**node, **changes}}), is_resuming=True)
     except InstantiationException as error:
         raise ConfigError(f"The backbone of the stored config cannot be built here: {error}") from None
 
 
-def build_method(cfg: DictConfig) -> Method:
+def build_method(cfg: DictConfig, *, is_resuming: bool = False) -> Method:
     """The method of cfg.method around the backbone of cfg.backbone, its weights drawn from torch's global generator."""
-    backbone = build_backbone(cfg)
+    backbone = build_backbone(cfg, is_resuming=is_resuming)
     # not as an argument of instantiate, which would make a config of the network
     method = cast("Callable[[object], Method]", _made(cfg.method, _partial_=True))(backbone)
     if cfg.batch_norm.scope == "global":
@@ -66,15 +81,16 @@ def build_method(cfg: DictConfig) -> Method:
     return method
 
 
-def build_module(cfg: DictConfig) -> SSLModule:
+def build_module(cfg: DictConfig, *, is_resuming: bool = False) -> SSLModule:
     """The LightningModule with method, views, masks and optimizer recipe."""
     masks = _made(OmegaConf.select(cfg, "masks"))
     return SSLModule(
-        build_method(cfg),
+        build_method(cfg, is_resuming=is_resuming),
         views=cast(Views, _made(cfg.views)),
         masks=cast("Callable[[Sample, Progress], Masks] | None", masks),
         recipe=cast(OptimizerRecipe, _made(cfg.optimizer)),
         seed=cfg.seed,
+        freeze_steps=OmegaConf.select(cfg, "backbone.freeze_steps") or 0,
     )
 
 

@@ -37,6 +37,8 @@ VERSION_BASE = "1.3"  # of Hydra's behaviour; train.py says the same
 
 # parameters that code gives when it builds a node, so that YAML need not, by the node's dotted key
 SUPPLIED = {"method": frozenset({"backbone"})}
+# and keys that code reads itself, whatever the node builds
+INTERPRETED = {"backbone": frozenset({"init_from", "freeze_steps"})}
 
 
 class Composer(NamedTuple):
@@ -132,7 +134,9 @@ class Composer(NamedTuple):
         _raise(mistakes)
         _raise(self._overlay_mistakes(cfg))
         for node, where in places:
-            mistakes += key_mistakes(node, where=where, supplied=SUPPLIED.get(node.key, frozenset()))
+            own = {key: value for key, value in node.values.items() if key not in INTERPRETED.get(node.key, ())}
+            known = SUPPLIED.get(node.key, frozenset())
+            mistakes += key_mistakes(node._replace(values=own), where=where, supplied=known)
         _raise(mistakes)
 
     def _where(self, node: Node, choices: Mapping[str, str]) -> str:

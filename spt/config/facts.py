@@ -35,6 +35,7 @@ from spt.config.readings import (
     image_folder,
     is_given,
     limit,
+    missing_file,
     momentums,
     number,
     patch_size,
@@ -96,6 +97,8 @@ class Facts:
         later_checkpoint: one of more steps in the run's own folder.
         resumes_automatically: resume=auto.
         run_folder_is_new: the run folder is named after the time.
+        missing_weights: what the backbone is to start from, if there is no such file; a run that goes on needs none.
+        has_weights, freeze_steps: of the backbone: they are not random; first steps in which only heads train.
         learning_rate_warmups: passes over the data, by key: the learning rate rises over them.
         other_warmups: the same for every other schedule, such as the teacher's temperature.
         momentums: every number of a teacher's, center's, optimizer's or probe's momentum, by key.
@@ -165,6 +168,9 @@ class Facts:
     later_checkpoint: str | None = None
     resumes_automatically: bool | None = None
     run_folder_is_new: bool | None = None
+    missing_weights: str | None = None
+    has_weights: bool | None = None
+    freeze_steps: int | None = None
     learning_rate_warmups: tuple[tuple[str, float], ...] = ()
     other_warmups: tuple[tuple[str, float], ...] = ()
     momentums: tuple[tuple[str, float], ...] = ()
@@ -360,6 +366,9 @@ def _with_run(facts: Facts, values: Mapping[str, Plain]) -> Facts:
         max_epochs=limit(values, "trainer.max_epochs"),
         max_steps=limit(values, "trainer.max_steps"),
         too_small=tuple(too_small(values)),
+        missing_weights=missing_file(values, "backbone.init_from") if values.get("resume") is None else None,
+        has_weights=text(values, "backbone.init_from") is not None or flag(values, "backbone.pretrained") is True,
+        freeze_steps=whole(values, "backbone.freeze_steps"),
         gpus=count_gpus(),
         torch_version=torch_version(),
         deepspeed_installed=is_installed("deepspeed"),

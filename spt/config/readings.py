@@ -70,6 +70,12 @@ def patch_size(values: Mapping[str, Plain]) -> int | None:
     return int(named.group(1)) if named else whole(values, "backbone.patch_size")
 
 
+def missing_file(values: Mapping[str, Plain], key: str) -> str | None:
+    """The file or folder that a key names, if there is no such thing on this machine."""
+    name = text(values, key)
+    return None if name is None or Path(name).expanduser().exists() else name
+
+
 def block_sizes(values: Mapping[str, Plain]) -> tuple[int | None, int | None]:
     """Tokens of the smallest target block and of the largest block of all, on the grid of the global views."""
     size, patch = whole(values, "views.global_size"), whole(values, "backbone.patch_size")
@@ -97,7 +103,7 @@ def warmups(values: Mapping[str, Plain], prefix: str) -> Iterator[tuple[str, flo
 
 # numbers that mean nothing below these
 _LEAST = {"seed": 0, "trainer.accumulate_grad_batches": 1, "trainer.check_val_every_n_epoch": 1,
-          "trainer.log_every_n_steps": 1, "data.num_workers": 0, "data.bank_size": 1,
+          "trainer.log_every_n_steps": 1, "data.num_workers": 0, "backbone.freeze_steps": 0, "data.bank_size": 1,
           "data.evaluation_batch_size": 1, "probes.knn.k": 1}  # fmt: skip
 
 

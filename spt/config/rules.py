@@ -11,6 +11,7 @@ from spt.config.device_rules import DEVICE_RULES
 from spt.config.facts import Facts
 from spt.config.resume_rules import RESUME_RULES
 from spt.config.rule import Rule
+from spt.config.start_rules import START_RULES
 from spt.config.strategy_rules import STRATEGY_RULES
 
 
@@ -328,7 +329,14 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
     ),
 )
 
-RULES: tuple[Rule, ...] = (*EXPERIMENT_RULES, *DEVICE_RULES, *STRATEGY_RULES, *DEEPSPEED_RULES, *RESUME_RULES)
+RULES: tuple[Rule, ...] = (
+    *EXPERIMENT_RULES,
+    *START_RULES,
+    *DEVICE_RULES,
+    *STRATEGY_RULES,
+    *DEEPSPEED_RULES,
+    *RESUME_RULES,
+)
 
 
 def _or_global_batch_norm(facts: Facts) -> str:

@@ -10,7 +10,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 import spt
-from spt.config.composer import SUPPLIED, open_composer
+from spt.config.composer import INTERPRETED, SUPPLIED, open_composer
 from spt.config.errors import ConfigError
 from spt.config.targets import HYDRA_KEYS, OWN_PACKAGES, signature, target_nodes
 from spt.config.tree import project_tree
@@ -61,7 +61,7 @@ def test_yaml_keys_are_the_parameters_of_their_target_in_order(word: str) -> Non
             continue
         supplied = SUPPLIED.get(node.key, frozenset())
         names = [parameter.name for parameter in expected.parameters if parameter.name not in supplied]
-        keys = [key for key in node.values if key not in HYDRA_KEYS]
+        keys = [key for key in node.values if key not in HYDRA_KEYS | INTERPRETED.get(node.key, frozenset())]
         if node.values.get("_partial_"):
             names = [name for name in names if name in keys]
         assert keys == names, f"{node.key} ({target})"

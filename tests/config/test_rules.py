@@ -24,7 +24,7 @@ SOUND = Facts(
     other_warmups=(("method.teacher_temperature.warmup_epochs", 20),), momentums=(("method.momentum.start", 0.996),),
     update_rule="adamw", update_class="AdamW", num_optimizers=1, clip_norm=3.0, clip_unit="tensor",
     batch_norm_scope="local", has_sync_batch_norm=False, compiles=False, torch_version=(2, 14),
-    deepspeed_installed=False,
+    deepspeed_installed=False, has_weights=False, freeze_steps=0,
 )  # fmt: skip
 FSDP2 = replace(
     SOUND, strategy="fsdp2", strategy_kind="fsdp2", devices=4, replicate_size=1, tensor_parallel_size=1,
@@ -64,6 +64,10 @@ BROKEN_BY = {
     "resume-auto-in-a-lasting-folder": replace(SOUND, resumes_automatically=True, run_folder_is_new=True),
     "resume-from-the-newest": replace(SOUND, later_checkpoint="runs/a/checkpoints/step00000099.ckpt"),
     "deepspeed-checkpoints-stay-deepspeed": replace(RESUMED, resume_world_size=1),
+    "weights-to-start-from-present": replace(SOUND, missing_weights="nowhere.pth"),
+    "frozen-backbone-has-weights": replace(SOUND, freeze_steps=3),
+    "backbone-trains-at-all": replace(SOUND, freeze_steps=220, has_weights=True),
+    "frozen-backbone-without-deepspeed": replace(DEEPSPEED, freeze_steps=3, has_weights=True),
     "run-has-an-end": replace(SOUND, max_epochs=-1),
     "run-has-a-step": replace(SOUND, max_steps=0),
     "one-end-of-run": replace(SOUND, max_steps=221),

@@ -58,6 +58,7 @@ class Case:
         precision: in Lightning's words.
         batch_norm: local | global.
         options: of the strategy.
+        freeze_steps: first steps in which the backbone does not move.
         event: what is done to the networks between steps, see Disturbance; for methods whose student is a Branch.
     """
 
@@ -69,6 +70,7 @@ class Case:
     precision: str = "32-true"
     batch_norm: str = "global"
     options: dict[str, object] = field(default_factory=dict)
+    freeze_steps: int = 0
     event: str | None = None
 
     def __hash__(self) -> int:
@@ -149,7 +151,8 @@ def build_module(case: Case) -> SSLModule:
         clip_norm=None if case.clip_unit is None else 0.05, clip_unit=case.clip_unit or "global",
     )  # fmt: skip
     method = build_method(case.method, case.batch_norm)
-    return SSLModule(method, views=views, masks=masks if case.method == "ijepa" else None, recipe=recipe, seed=0)
+    masks_of_method = masks if case.method == "ijepa" else None
+    return SSLModule(method, views=views, masks=masks_of_method, recipe=recipe, seed=0, freeze_steps=case.freeze_steps)
 
 
 def build_data() -> ImageData:
