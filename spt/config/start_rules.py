@@ -7,7 +7,8 @@ from spt.config.rule import Rule
 
 
 def _is_frozen_throughout(facts: Facts) -> bool:
-    return bool(facts.freeze_steps) and facts.total_steps is not None and facts.freeze_steps >= facts.total_steps
+    steps, total = facts.freeze_steps, facts.total_steps
+    return steps is not None and total is not None and steps >= total > 0
 
 
 START_RULES: tuple[Rule, ...] = (
