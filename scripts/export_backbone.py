@@ -9,7 +9,7 @@
     format      safetensors | timm | torchscript | torch_export    [safetensors]
     output      the file, for timm the folder                      [in RUN/export]
     verify      true: compare embeddings with plain timm's; false: hold one tensor at a time [false]
-    trusted     further packages that the run's config may name, a,b
+    trust       further packages that the run's config may name, a,b
 
 A card beside the file says what the network is, how good it is, and how to load it.
 """
@@ -25,7 +25,7 @@ from spt.config.errors import ConfigError
 from spt.config.words import flag, read_words
 
 DEFAULTS = {
-    "run": None, "checkpoint": "last", "format": "safetensors", "output": None, "verify": "false", "trusted": None,
+    "run": None, "checkpoint": "last", "format": "safetensors", "output": None, "verify": "false", "trust": None,
 }  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def _export(words: dict[str, str | None]) -> None:
     from spt.export.evaluated import Evaluated  # torch, after what can be refused without it
     from spt.export.export import export_backbone
 
-    packages = [] if words["trusted"] is None else words["trusted"].split(",")
+    packages = [] if words["trust"] is None else words["trust"].split(",")
     evaluated = Evaluated(Path(run), checkpoint=checkpoint, packages=packages)
     output = None if words["output"] is None else Path(words["output"])
     written = export_backbone(evaluated, format=format, output=output, verify=verify)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -103,9 +104,14 @@ def _read(path: Path) -> dict[str, object]:
         with torch.serialization.safe_globals([argparse.Namespace]):
             content = torch.load(path, map_location="cpu", mmap=zipfile.is_zipfile(path), weights_only=True)
     except pickle.UnpicklingError as error:
+        named = re.search(r"GLOBAL ([\w.]+)", str(error))
+        reason = (
+            f"holds more than plain data, and reading it would run code of its author: {named.group(1)}"
+            if named is not None
+            else "is no file of tensors"
+        )
         raise CheckpointError(
-            f"backbone.init_from={path} holds more than plain data, and reading it would run code of its author: "
-            f"{' '.join(str(error).split())[:200]}. Save its tensors alone, with safetensors.torch.save_file."
+            f"backbone.init_from={path} {reason}.\n    try: a file of tensors alone, as of safetensors.torch.save_file"
         ) from None
     except (RuntimeError, EOFError, OSError) as error:
         raise CheckpointError(
