@@ -44,9 +44,11 @@ def build_backbone(cfg: DictConfig, *, is_resuming: bool = False) -> Backbone:
     Raises:
         ConfigError: backbone.init_from is of another network, or cannot be read.
     """
-    node = OmegaConf.masked_copy(cfg.backbone, [key for key in cfg.backbone if key not in INTERPRETED["backbone"]])
-    backbone = cast(Backbone, _made(node))
-    path = OmegaConf.select(cfg, "backbone.init_from")
+    # plain: a copy of a part of cfg would lose what its references lead to
+    whole = cast("dict[str, object]", OmegaConf.to_container(cfg.backbone, resolve=True))
+    node = {key: value for key, value in whole.items() if key not in INTERPRETED["backbone"]}
+    backbone = cast(Backbone, _made(OmegaConf.create(node)))
+    path = cast("str | None", whole.get("init_from"))
     if path is not None and not is_resuming:
         start_from(backbone, Path(path))
     return backbone

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from spt.backbones.recipe import Positions
-from spt.checkpoint.state import listed
 from spt.config.errors import ConfigError
 
 # N patches, D embedding
@@ -78,7 +77,7 @@ def fit(weights: Mapping[str, Tensor], network: nn.Module, positions: Positions 
     counters = {name: tensor for name, tensor in expected.items() if name.endswith("num_batches_tracked")}
     problems = list(_problems({**counters, **given}, expected))
     if problems:
-        words = "; ".join(f"{len(names)} {what}: {listed(sorted(names))}" for what, names in problems)
+        words = "; ".join(f"{len(names)} {what}: {', '.join(collapsed(names))}" for what, names in problems)
         hints = _hints(given, expected) or ["the backbone that these weights were trained in"]
         raise ConfigError(
             f"{source} is of another network than the backbone: {words}.\n    try: {', '.join(hints)}; or "
@@ -110,6 +109,27 @@ def _problems(given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> It
     ):
         if names:
             yield what, names
+
+
+def collapsed(names: Iterable[str]) -> list[str]:
+    """All names, those that differ only in their first number in one: blocks.0-11.norm1.weight."""
+    numbers: dict[str, list[int]] = {}
+    for name in names:
+        start, *number = re.split(r"\.(\d+)\.", name, maxsplit=1)
+        pattern = f"{start}.#.{number[1]}" if number else start
+        numbers.setdefault(pattern, []).extend(int(found) for found in number[:1])
+    return sorted(pattern.replace("#", _ranges(found)) if found else pattern for pattern, found in numbers.items())
+
+
+def _ranges(numbers: list[int]) -> str:
+    """0-3,7 for 0, 1, 2, 3, 7."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
 
 
 def _hints(given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> list[str]:

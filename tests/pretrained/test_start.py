@@ -11,6 +11,7 @@ import pytest
 import safetensors.torch
 import timm
 import torch
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from spt.backbones.backbone import Backbone
@@ -19,11 +20,12 @@ from spt.backbones.resnet import ResNet
 from spt.backbones.timm_model import timm_backbone
 from spt.backbones.vit import VisionTransformer
 from spt.checkpoint.reading import open_checkpoint
-from spt.config.build import build_method
+from spt.config.build import build_backbone, build_method
 from spt.config.errors import CheckpointError, ConfigError
 from spt.export.evaluated import Evaluated
 from spt.export.export import export_backbone
 from spt.method import Method
+from spt.pretrained.fitting import collapsed
 from spt.pretrained.start import start_from
 from tests.export.runs import leave_run, noise
 from tests.pretrained.layouts import (
@@ -182,6 +184,11 @@ def test_a_refusal_says_what_to_type(
         start_from(vit(**target), saved(vit(**source).network.state_dict(), tmp_path))
 
 
+def test_the_list_of_what_does_not_fit_is_whole_and_short() -> None:
+    names = [f"blocks.{number}.norm.weight" for number in (0, 1, 2, 3, 7)] + ["norm.bias", "blocks.4.norm.bias"]
+    assert collapsed(names) == ["blocks.0-3,7.norm.weight", "blocks.4.norm.bias", "norm.bias"]
+
+
 def test_what_holds_no_weights_or_more_than_data_is_refused(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple[object, tuple[object, ...]]:
@@ -249,6 +256,18 @@ def test_a_run_starts_from_an_export(tmp_path: Path) -> None:
     expected = safetensors.torch.load_file(file)
     (backbone,) = backbones(started)
     assert all(torch.equal(expected[name], tensor) for name, tensor in backbone.network.state_dict().items())
+
+
+def test_a_backbone_is_built_from_a_config_that_still_refers_to_its_other_parts() -> None:
+    """As train.py has it."""
+    options = {"name": "vit_tiny_patch16_224", "pretrained": False, "drop_path": 0.0}
+    node = {
+        "_target_": "spt.backbones.timm_model.timm_backbone",
+        "options": {"img_size": "${views.global_size}", "depth": 1},
+        "init_from": None, "freeze_steps": None, **options,
+    }  # fmt: skip
+    backbone = build_backbone(OmegaConf.create({"views": {"global_size": 48}, "backbone": node}))
+    assert backbone.recipe().arguments["img_size"] == 48
 
 
 def test_the_command_line_refuses_weights_that_are_not_there(tmp_path: Path) -> None:
