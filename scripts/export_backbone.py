@@ -9,7 +9,7 @@
     format      safetensors | timm | torchscript | torch_export    [safetensors]
     output      the file, for timm the folder                      [in RUN/export]
     verify      true: compare embeddings with plain timm's; false: hold one tensor at a time [false]
-    trust       further packages that the run's config may name, a,b
+    trust       further packages that the run's config may name, [a,b]
 
 A card beside the file says what the network is, how good it is, and how to load it.
 """
@@ -50,7 +50,7 @@ def _export(words: dict[str, str | None]) -> None:
     from spt.export.evaluated import Evaluated  # torch, after what can be refused without it
     from spt.export.export import export_backbone
 
-    packages = [] if words["trust"] is None else words["trust"].split(",")
+    packages = [name for name in (words["trust"] or "").strip("[]").split(",") if name]
     evaluated = Evaluated(Path(run), checkpoint=checkpoint, packages=packages)
     output = None if words["output"] is None else Path(words["output"])
     written = export_backbone(evaluated, format=format, output=output, verify=verify)

@@ -77,7 +77,7 @@ def check_trust(config: Plain, *, packages: Sequence[str]) -> None:
         raise ConfigError(
             "The config comes from a checkpoint or another run, and is not built, for it would run code that is not "
             "trusted:\n" + "\n".join(f"    {mistake}" for mistake in mistakes) + "\n"
-            "    try: if you know its author, name the packages: trust=<package>,<package>"
+            "    try: if you know its author, name the packages: trust=[<package>,<package>]"
         )
 
 

@@ -90,7 +90,7 @@ def test_all_that_is_not_trusted_is_named_at_once() -> None:
     for words in (
         "a._target_=evil.X: is not of spt, methods, torch", "b.0.c._target_=3: is no name",
         "backbone.options.checkpoint_path=x.pth: names a file", "backbone.name=HF-hub:someone/model: names an address",
-        "d=${oc.create:x}: refers to", "trust=<package>",
+        "d=${oc.create:x}: refers to", "trust=[<package>",
     ):  # fmt: skip
         assert words in str(caught.value)
 

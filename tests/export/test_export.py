@@ -181,3 +181,22 @@ def test_the_script_exports_and_names_mistakes(
         runpy.run_path(str(SCRIPT), run_name="__main__")
     assert ended.value.code == 2
     assert "fromat does not exist.\n    did you mean: format" in capsys.readouterr().err
+
+
+def test_a_package_that_the_user_trusts_may_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = leave_run(tmp_path / "run")
+    content = torch.load(run.checkpoint, weights_only=True)
+    content["run"]["config"] += "extra:\n  _target_: sklearn.svm.SVC\n"
+    torch.save(content, run.checkpoint)
+    for words, code in (([], 2), (["trust=[sklearn]"], None)):
+        monkeypatch.setattr(sys, "argv", ["export_backbone.py", f"run={run.folder}", *words])
+        if code is None:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+            continue
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        assert ended.value.code == code
+        assert "extra._target_=sklearn.svm.SVC: is not of spt" in capsys.readouterr().err
+    assert (run.folder / "export").is_dir()
