@@ -24,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from spt.checkpoint.resume import is_run_folder
 from spt.config.check import check
 from spt.config.errors import ConfigError
 from spt.config.facts import Facts, RunFolder, gather_facts
@@ -32,6 +33,7 @@ from spt.config.overrides import Composed, assignment_mistakes, group_mistakes, 
 from spt.config.resolvers import register
 from spt.config.targets import Node, key_mistakes, location_mistakes, target_nodes
 from spt.config.tree import ConfigTree
+from spt.config.trust import check_trust
 
 VERSION_BASE = "1.3"  # of Hydra's behaviour; train.py says the same
 
@@ -124,6 +126,11 @@ class Composer(NamedTuple):
         """Rules and targets first: a rule that refuses a backbone says more than the keys that it does not take."""
         plain = OmegaConf.to_container(cfg, resolve=True)
         assert isinstance(plain, dict)
+        resume = plain.get("resume")
+        if isinstance(resume, str) and is_run_folder(Path(resume).expanduser()):
+            # what that folder says was started may be another person's
+            stored = {str(key): node for key, node in plain.items() if key != "hydra"}
+            check_trust(stored, packages=[str(package) for package in plain.get("trust") or []])
         nodes = list(target_nodes({str(key): node for key, node in plain.items() if key != "hydra"}))
         places = [(node, self._where(node, choices)) for node in nodes]
         mistakes = [mistake for node, where in places for mistake in location_mistakes(node, where=where)]

@@ -122,3 +122,14 @@ def test_auto_in_a_folder_named_after_the_time_is_refused(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="resume-auto-in-a-lasting-folder"):
         spt.compose("resume=auto")
     assert spt.compose("resume=auto", f"hydra.run.dir={tmp_path}").resume == "auto"
+
+
+def test_code_that_a_run_folder_names_is_refused_unless_its_package_is_trusted_now(tmp_path: Path) -> None:
+    """The words are another's: what they name would be called."""
+    words = ("optimizer.rules.sgd._target_=json.loads", "trust=[json]")
+    folder = run_folder(tmp_path / "a", 3, overrides=words)
+    (folder / "config_resolved.yaml").unlink()
+    with pytest.raises(ConfigError, match=r"optimizer\.rules\.sgd\._target_=json\.loads.*is not of"):
+        spt.compose(f"resume={folder}")
+    cfg = spt.compose(f"resume={folder}", "trust=[json]")
+    assert cfg.optimizer.rules.sgd._target_ == "json.loads"
