@@ -43,7 +43,8 @@ SPT_MAY_USE = {
     "spt.pretrained": (*LEAVES, "spt.backbones", "spt.checkpoint"),
     "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student", "spt.checkpoint"),
 }
-CONFIG_USERS = ("spt.run", "spt.config")  # nothing else in spt knows hydra or omegaconf
+# nothing else in spt knows hydra or omegaconf; sweepers and launchers are Hydra's own interfaces
+CONFIG_USERS = ("spt.run", "spt.config", "spt.sweep")
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from spt.config.errors import ConfigError, RankError
+from spt.config.errors import ConfigError, JobError, RankError
 from spt.config.help import help_text
 
 logger = logging.getLogger(__name__)
@@ -37,10 +37,12 @@ def check_command_line(arguments: Sequence[str] | None = None) -> bool:
         arguments = expanded(arguments)
         if is_own:
             sys.argv[1:] = arguments  # for Hydra
-        return check_arguments(arguments)
+        answer = check_arguments(arguments)
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from None
+    sys.stderr.write(answer.notice)
+    return answer.a_run_follows
 
 
 @contextmanager
@@ -57,7 +59,7 @@ def plain_errors() -> Iterator[None]:
     except Exception as error:
         is_mistake = isinstance(error, ConfigError)
         # tracebacks go through the log too: Python alone would show them on the screen and leave train.log without
-        logger.error("%s", error, exc_info=None if is_mistake or isinstance(error, RankError) else error)
+        logger.error("%s", error, exc_info=None if is_mistake or isinstance(error, (RankError, JobError)) else error)
         if HydraConfig.get().mode == RunMode.MULTIRUN:
             raise  # the sweep goes on to its other runs, and reports this one at its end
         raise SystemExit(2 if is_mistake else 1) from None

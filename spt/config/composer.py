@@ -89,11 +89,14 @@ class Composer(NamedTuple):
         folder = _name_folder(cfg, in_sweep=False)
         return gather_facts(cfg, chosen_options(cfg), folder)
 
+    def sweep(self, overrides: Sequence[Override]) -> DictConfig:
+        """The config of a sweep as a whole: what its runs differ in is left at its default."""
+        own = [_word(override) for override in overrides if override.key_or_group.startswith(("hydra.", "sweep."))]
+        return self._load(meant_choices(overrides, self.tree) + own)
+
     def jobs(self, overrides: Sequence[Override]) -> list[list[str]]:
         """Words of every run of a sweep. Of an interval, whose values a sweeper chooses later, both ends."""
-        own = [_word(override) for override in overrides if override.key_or_group.startswith("hydra.")]
-        cfg = self._load(meant_choices(overrides, self.tree) + own)
-        params = OmegaConf.select(cfg, "hydra.sweeper.params") or {}
+        params = OmegaConf.select(self.sweep(overrides), "hydra.sweeper.params") or {}
         written = parse(f"{key}={values}" for key, values in params.items()).overrides
         swept = parse(_both_ends(override) for override in [*written, *overrides]).overrides
         (runs,) = BasicSweeper.split_arguments(swept, None)

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from hydra._internal.utils import get_args_parser
 
-from spt.config.composer import Composer, open_composer
+from spt.config.composer import open_composer
 from spt.config.errors import ConfigError
 from spt.config.machine import joined_group
 from spt.config.resolvers import register
+from spt.config.sweep import SweepJob, read_settings, refuse_swept_settings, refused_by_share
 from spt.config.tree import ConfigTree, project_tree
 
+if TYPE_CHECKING:
+    from argparse import Namespace
 
-def check_arguments(arguments: Sequence[str]) -> bool:
+    from omegaconf import DictConfig
+
+    from spt.config.composer import Composer
+
+
+class Answer(NamedTuple):
+    """What follows a command line that can work.
+
+    Attributes:
+        a_run_follows: not when something is only shown.
+        notice: what is to be told before; empty for nothing.
+    """
+
+    a_run_follows: bool
+    notice: str = ""
+
+
+def check_arguments(arguments: Sequence[str]) -> Answer:
     """Composes every run that the arguments ask for and checks it. Writes nothing.
 
-    Returns:
-        Whether a run follows. Flags that only show something (--cfg, --info) have their words checked; Hydra answers
-        them.
+    Flags that only show something (--cfg, --info) have their words checked; Hydra answers them.
 
     Raises:
         ConfigError: everything that is wrong, in one text.
@@ -27,18 +47,69 @@ def check_arguments(arguments: Sequence[str]) -> bool:
     register()
     args = get_args_parser().parse_args(list(arguments))
     if args.hydra_help or args.shell_completion or args.experimental_rerun is not None:
-        return False
-    multirun = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
+        return Answer(False)
+    if args.cfg is None and args.info is None and _is_multirun(args):
+        _refuse_joined_sweep()
+        return Answer(True, _notice(planned_jobs(tuple(arguments))))
     with open_composer(_tree(args.config_path, args.config_dir, args.config_name)) as composer:
-        overrides = composer.read(args.overrides, multirun=multirun)
+        overrides = composer.read(args.overrides, multirun=_is_multirun(args))
         if args.cfg is not None or args.info is not None:
-            return False
-        if multirun:
-            _refuse_joined_sweep()
-            _check_sweep(composer, composer.jobs(overrides))
-        else:
-            composer.compose(overrides, job=0)
-    return True
+            return Answer(False)
+        composer.compose(overrides, job=0)
+    return Answer(True)
+
+
+@cache  # the check before Hydra starts, and the sweeper after it
+def planned_jobs(arguments: tuple[str, ...]) -> tuple[SweepJob, ...]:
+    """Every job of the sweep that the arguments ask for, in order, with the refusals of those that cannot work.
+
+    Args:
+        arguments: of a command with -m.
+
+    Raises:
+        ConfigError: words that cannot be read, or jobs that cannot work where `sweep.on_refused` is stop.
+    """
+    args = get_args_parser().parse_args(list(arguments))
+    with open_composer(_tree(args.config_path, args.config_dir, args.config_name)) as composer:
+        overrides = composer.read(args.overrides, multirun=True)
+        refuse_swept_settings(overrides)
+        sweep = composer.sweep(overrides)
+        runs = composer.jobs(overrides)
+        jobs = tuple(_planned(composer, sweep, words, number) for number, words in enumerate(runs))
+    refused = sum(job.refusal is not None for job in jobs)
+    if refused == len(jobs) or (refused and read_settings(sweep).on_refused == "stop"):
+        others = len(jobs) - refused
+        advice = f"\n    try: sweep.on_refused=skip, to run the other {others}" if others else ""
+        raise ConfigError(f"{refused} of {len(jobs)} runs cannot work, and none was started.\n{_listed(jobs)}{advice}")
+    return jobs
+
+
+def _planned(composer: Composer, sweep: DictConfig, words: list[str], number: int) -> SweepJob:
+    named = any(word.startswith("hydra.sweep.subdir=") for word in words)
+    own = tuple(word for word in words if not word.startswith("hydra."))
+    try:
+        cfg = composer.compose(composer.read(words, multirun=False), job=number, in_sweep=True)
+    except ConfigError as error:
+        return SweepJob(own, str(error), None)
+    return SweepJob(own, refused_by_share(cfg, sweep), str(cfg.hydra.sweep.subdir) if named else None)
+
+
+def _notice(jobs: Sequence[SweepJob]) -> str:
+    refused = sum(job.refusal is not None for job in jobs)
+    return f"{refused} of {len(jobs)} runs cannot work, and are skipped.\n{_listed(jobs)}\n" if refused else ""
+
+
+def _listed(jobs: Sequence[SweepJob]) -> str:
+    """Refusals, each with the runs that it concerns."""
+    concerned: dict[str, list[str]] = {}
+    for job in jobs:
+        if job.refusal is not None:
+            concerned.setdefault(job.refusal, []).append(f"[{' '.join(job.words)}]")
+    return "\n".join("\n".join([*runs, reason]) for reason, runs in concerned.items())
+
+
+def _is_multirun(args: Namespace) -> bool:
+    return bool(args.multirun) or "hydra.mode=MULTIRUN" in args.overrides
 
 
 def _refuse_joined_sweep() -> None:
@@ -65,21 +136,3 @@ def _tree(config_path: str | None, config_dir: str | None, config_name: str | No
     if not (main / f"{name}.yaml").is_file() and not any((folder / f"{name}.yaml").is_file() for folder in added):
         raise ConfigError(f"{main / name}.yaml does not exist.\n    try: leave -cn {name} out")
     return ConfigTree((main, *added), name)
-
-
-def _check_sweep(composer: Composer, jobs: list[list[str]]) -> None:
-    """Checks every run of a sweep before the first of them starts.
-
-    Raises:
-        ConfigError: the refusals, each with the runs that it concerns.
-    """
-    refused: dict[str, list[str]] = {}
-    for number, words in enumerate(jobs):
-        try:
-            composer.compose(composer.read(words, multirun=False), job=number, in_sweep=True)
-        except ConfigError as error:
-            refused.setdefault(str(error), []).append(" ".join(words))
-    if refused:
-        count = sum(len(runs) for runs in refused.values())
-        texts = ["\n".join([*(f"[{run}]" for run in runs), reason]) for reason, runs in refused.items()]
-        raise ConfigError(f"{count} of {len(jobs)} runs cannot work, and none was started.\n" + "\n".join(texts))

@@ -21,3 +21,7 @@ class CheckpointError(ConfigError):
 
 class RankError(RuntimeError):
     """A process of a run on several devices failed. The text is that process's traceback; there is none to add."""
+
+
+class JobError(RuntimeError):
+    """A job of a sweep did not complete. The text is the reason in one line; its own process has shown the rest."""

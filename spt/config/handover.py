@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import cast
 
 from hydra.conf import HydraConf
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import configure_log
+from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from spt.config.resolvers import register
@@ -61,9 +63,24 @@ def start_log(*, is_rank_zero: bool) -> None:
     logging.getLogger().handlers[:] = [logging.NullHandler()]
 
 
+def in_sweep() -> bool:
+    """Whether Hydra is running this process's job as one of a sweep."""
+    return bool(HydraConfig.initialized()) and HydraConfig.get().mode == RunMode.MULTIRUN
+
+
 def run_folder() -> str:
     """The folder of the run that HydraConfig describes."""
     return str(HydraConfig.get().runtime.output_dir)
+
+
+def sweep_folder() -> str:
+    """The folder of the sweep that HydraConfig's job is one of."""
+    return os.path.abspath(str(HydraConfig.get().sweep.dir))
+
+
+def job_overrides() -> list[str]:
+    """What was typed for the job that HydraConfig describes, Hydra's own words left out."""
+    return [str(word) for word in HydraConfig.get().overrides.task]
 
 
 def run_choices() -> dict[str, str]:

@@ -26,6 +26,8 @@ GROUPS = {
     "recipe": "fits a method to small data and a small network; chosen by all three",
     "experiment": "a full recipe: method, backbone, data and numbers",
     "debug": "short runs to look for faults",
+    "hydra/sweeper": "which jobs python train.py -m runs",
+    "hydra/launcher": "where they run",
 }
 
 TEXT = """\
@@ -51,14 +53,15 @@ Hydra's own flags: python train.py --hydra-help
 def help_text(conf: Path = CONF) -> str:
     """The whole help, with the options that exist in a conf folder."""
     known = [group for group in GROUPS if (conf / group).is_dir()]
-    others = sorted(name for name in os.listdir(conf) if (conf / name).is_dir() and name not in GROUPS)
+    explained = {group.split("/")[0] for group in GROUPS}
+    others = sorted(name for name in os.listdir(conf) if (conf / name).is_dir() and name not in explained)
     lines = [line for group in [*known, *others] for line in _group_lines(conf, group)]
     return TEXT.format(groups="\n".join(lines))
 
 
 def _group_lines(conf: Path, group: str) -> list[str]:
     options = sorted(name.removesuffix(".yaml") for name in os.listdir(conf / group) if name.endswith(".yaml"))
-    meaning = f"  {group:<11} {GROUPS.get(group, '')}".rstrip()
+    meaning = f"  {group:<13} {GROUPS.get(group, '')}".rstrip()
     return [
         meaning,
         *wrap(" ".join(options), 104, initial_indent=" " * 16, subsequent_indent=" " * 16, break_on_hyphens=False),

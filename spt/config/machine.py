@@ -58,6 +58,11 @@ def is_installed(package: str) -> bool:
     return find_spec(package) is not None
 
 
+# by which SLURM tells a process that it is one of several tasks
+TASK_VARIABLES = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE", "SLURM_PROCID", "SLURM_LOCALID",
+                  "SLURM_STEP_ID", "SLURM_STEPID")  # fmt: skip
+
+
 class Group(NamedTuple):
     """Processes that a launcher has started together, this one among them.
 

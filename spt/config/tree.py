@@ -41,11 +41,14 @@ class ConfigTree(NamedTuple):
     name: str = "config"
 
     def groups(self) -> list[str]:
-        """Folders that hold options, for example "method" or "views/view", and the groups of the defaults list."""
+        """Folders that hold options, for example "method" or "views/view", and the groups of the defaults list.
+
+        Hydra's own groups are left out: they have options that are in no folder of ours.
+        """
         found = {
             file.parent.relative_to(folder).as_posix() for folder in self.folders for file in folder.glob("*/**/*.yaml")
         }
-        return sorted({*found, *self.choices()})
+        return sorted(group for group in {*found, *self.choices()} if not group.startswith("hydra/"))
 
     def options(self, group: str) -> list[str]:
         """Names of a group's options, sorted; empty when there is no such group."""

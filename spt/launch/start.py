@@ -24,6 +24,9 @@ def begin() -> None:
     group = joined_group()
     if group is None or group.rank == 0:
         check_command_line()
+        from spt.sweep.registration import register  # imports Hydra, for which --help does not wait
+
+        register()
         return
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # rank 0 says it
         a_run_follows = check_command_line()
@@ -37,6 +40,9 @@ def begin() -> None:
 def train(cfg: DictConfig) -> float | None:
     """Runs the experiment that `cfg` describes, on as many processes as `trainer.devices` asks for.
 
+    As a job of a sweep it runs in a fresh process, whatever launcher Hydra has given it to: process groups, ports,
+    loggers and memory of one job are nothing that the next could meet.
+
     Args:
         cfg: composed by train.py or `spt.compose`.
 
@@ -46,10 +52,15 @@ def train(cfg: DictConfig) -> float | None:
     Raises:
         ConfigError: the experiment cannot work; says what to type instead.
         RankError: a process failed; the text is its traceback.
+        JobError: a job of a sweep did not complete.
     """
-    from spt.config.handover import run_folder  # imports Hydra, for which --help does not wait
+    from spt.config.handover import in_sweep, run_folder  # imports Hydra, for which --help does not wait
     from spt.launch.folder import taken
 
+    if in_sweep():
+        from spt.sweep.job import run_job
+
+        return run_job(cfg)
     group = joined_group()
     if group is not None and group.rank > 0:
         return spt.train_here(cfg)

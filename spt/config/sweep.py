@@ -1,0 +1,107 @@
+"""What holds for a sweep as a whole: its settings, and which share of the machine each of its jobs may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from hydra.core.override_parser.types import Override
+from omegaconf import DictConfig, OmegaConf
+
+from spt.config.errors import ConfigError
+from spt.config.machine import count_gpus, resolve_accelerator, resolve_devices
+
+PROCESSES = "hydra_plugins.spt_sweep.ProcessLauncher"
+
+
+class SweepJob(NamedTuple):
+    """One job of a sweep before it starts.
+
+    Attributes:
+        words: its overrides, Hydra's own left out; what tells it from other jobs.
+        refusal: why it cannot work, or None.
+        subdir: the folder below the sweep's that hydra.sweep.subdir was given for it; None leaves that to the sweep.
+    """
+
+    words: tuple[str, ...]
+    refusal: str | None
+    subdir: str | None
+
+
+class Settings(NamedTuple):
+    """The node `sweep` of the config.
+
+    Attributes:
+        parallel: jobs at a time.
+        on_refused: stop | skip.
+        metrics: columns of the table.
+        objective: the metric that a search looks at.
+    """
+
+    parallel: int
+    on_refused: str
+    metrics: list[str]
+    objective: str | None
+
+
+def read_settings(cfg: DictConfig) -> Settings:
+    """The settings in a config; those of a config without the node `sweep` run one job at a time.
+
+    Raises:
+        ConfigError: a value that cannot be.
+    """
+    node = OmegaConf.select(cfg, "sweep")
+    if node is None:
+        return Settings(1, "stop", [], None)
+    if not isinstance(node.parallel, int) or node.parallel < 1:
+        raise ConfigError(
+            f"sweep.parallel={node.parallel} is how many jobs run at a time: at least one.\n    try: sweep.parallel=1"
+        )
+    if node.on_refused not in ("stop", "skip"):
+        raise ConfigError(
+            f"sweep.on_refused={node.on_refused}: jobs that cannot work stop the sweep before it starts, or are "
+            "skipped.\n    try: sweep.on_refused=stop or sweep.on_refused=skip"
+        )
+    return Settings(node.parallel, node.on_refused, [str(name) for name in node.metrics], node.objective)
+
+
+def refuse_swept_settings(overrides: Iterable[Override]) -> None:
+    """Raises:
+    ConfigError: several values for a setting of the sweep itself, or of its launcher or sweeper.
+    """
+    for override in overrides:
+        of_sweep = override.key_or_group.startswith(("sweep.", "hydra.", "hydra/"))
+        if of_sweep and override.is_sweep_override():
+            raise ConfigError(
+                f"{override.input_line} names several values, and a sweep as a whole has one.\n"
+                f"    try: {override.key_or_group}=VALUE"
+            )
+
+
+def refused_by_share(cfg: DictConfig, sweep: DictConfig) -> str | None:
+    """Why a job cannot have the devices that it asks for while others run beside it.
+
+    Args:
+        cfg: of the job.
+        sweep: of the sweep as a whole, hydra node included.
+    """
+    parallel = read_settings(sweep).parallel
+    if parallel == 1 or sweep.hydra.launcher._target_ != PROCESSES:
+        return None
+    given, accelerator = cfg.trainer.devices, cfg.trainer.accelerator
+    if not isinstance(given, (int, str)):
+        return (
+            f"trainer.devices={given} names devices, and sweep.parallel={parallel} gives every job devices of its own."
+            f"\n    try: trainer.devices={len(given)}"
+        )
+    gpus = count_gpus()
+    if resolve_accelerator(accelerator) != "gpu" or given in ("auto", -1, "-1"):
+        wanted = 1
+    else:
+        wanted = resolve_devices(given, accelerator) or 1
+    if resolve_accelerator(accelerator) != "gpu" or wanted <= gpus // parallel:
+        return None
+    return (
+        f"trainer.devices={given} with sweep.parallel={parallel}: each job has {gpus // parallel} of the {gpus} GPUs "
+        f"here.\n    try: sweep.parallel={max(1, gpus // wanted)}"
+    )

@@ -1,0 +1,75 @@
+"""The sweep of all combinations: jobs that are known, checked and numbered before the first of them starts."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+
+from spt.config.dry_run import planned_jobs
+from spt.config.sweep import read_settings
+from spt.sweep.plan import Folders, PlannedJob, extend, read_plan, write_plan
+from spt.sweep.record import is_completed
+from spt.sweep.report import end, refuse_used_folder
+
+logger = logging.getLogger(__name__)
+
+
+class GridSweeper(Sweeper):
+    """Hydra's sweeper that is chosen by hydra/sweeper=grid.
+
+    In a folder that an earlier sweep has left, jobs that are complete are not run again; the others go on.
+
+    Args:
+        params: further keys with their values, as on the command line.
+    """
+
+    def __init__(self, params: dict[str, str] | None) -> None:
+        self.params = params  # read with the command line, by `planned_jobs`
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Called by Hydra with the config of the sweep as a whole."""
+        self.whole = config
+        self.launcher: Launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
+
+    def sweep(self, arguments: list[str]) -> list[JobReturn]:
+        """Runs what is left to run, and shows the table.
+
+        Args:
+            arguments: what was typed, Hydra's own words left out.
+        """
+        folder = Path(str(self.whole.hydra.sweep.dir)).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        refuse_used_folder(folder)
+        OmegaConf.save(self.whole, folder / "multirun.yaml")
+        left = self._plan(folder)
+        try:
+            return list(self.launcher.launch(left, initial_job_idx=0)) if left else []
+        finally:
+            end(folder)
+
+    def _plan(self, folder: Path) -> list[list[str]]:
+        """Writes down all jobs, and gives the words of those that are left to run."""
+        names, jobs, left = Folders(folder), [], []
+        for job in planned_jobs(tuple(sys.argv[1:])):
+            words = list(job.words)
+            if job.refusal is not None:
+                jobs.append(PlannedJob(words, None, job.refusal))
+                continue
+            name = job.subdir or names.find(words)
+            jobs.append(PlannedJob(words, name))
+            if not is_completed(folder / name, words):
+                left.append(words if job.subdir else [*words, f"hydra.sweep.subdir={name}"])
+        metrics = read_settings(self.whole).metrics
+        write_plan(folder, extend(read_plan(folder), jobs, metrics=metrics))
+        done = len(jobs) - len(left) - sum(job.refusal is not None for job in jobs)
+        finished = f", {done} of them complete already" if done else ""
+        logger.info("sweep of %d jobs%s in %s", len(jobs), finished, folder)
+        return left

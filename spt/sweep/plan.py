@@ -1,0 +1,101 @@
+"""jobs.json: the jobs of a sweep and their folders, in the order in which they were asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from spt.reporting.atomic import write_text
+from spt.sweep.record import read_record
+
+FILE = "jobs.json"
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """One job.
+
+    Attributes:
+        overrides: what was typed for it.
+        folder: its name below the sweep's; None for a refused job, which has none.
+        refusal: why it cannot work, or None.
+    """
+
+    overrides: list[str]
+    folder: str | None
+    refusal: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What jobs.json holds.
+
+    Attributes:
+        metrics: columns of the table.
+        jobs: in order.
+    """
+
+    metrics: list[str]
+    jobs: list[PlannedJob]
+
+
+def read_plan(sweep: Path) -> Plan:
+    """The plan of a sweep's folder, with jobs that were started there without one; empty for a new folder."""
+    metrics, jobs = [], []
+    if (sweep / FILE).is_file():
+        content = json.loads((sweep / FILE).read_text(encoding="utf-8"))
+        metrics, jobs = content["metrics"], [PlannedJob(**job) for job in content["jobs"]]
+    known = {job.folder for job in jobs}
+    for folder in sorted(sweep.glob("*/job.json"), key=_by_number):
+        record = read_record(folder.parent)
+        if record is not None and folder.parent.name not in known:
+            jobs.append(PlannedJob(record.overrides, folder.parent.name))
+    return Plan(metrics, jobs)
+
+
+def write_plan(sweep: Path, plan: Plan) -> None:
+    """Replaces the plan in one move."""
+    write_text(sweep / FILE, json.dumps(asdict(plan), indent=2) + "\n")
+
+
+class Folders:
+    """Gives every job of a sweep its folder: the one it had before, or a new number.
+
+    Args:
+        sweep: folder of the sweep.
+    """
+
+    def __init__(self, sweep: Path) -> None:
+        self.of: dict[tuple[str, ...], str] = {}
+        for job in read_plan(sweep).jobs:
+            if job.folder is not None:
+                self.of.setdefault(_key(job.overrides), job.folder)
+        taken = {*self.of.values(), *(path.name for path in sweep.glob("*") if path.is_dir())}
+        self.next = max((int(name) + 1 for name in taken if name.isdecimal()), default=0)
+
+    def find(self, overrides: Sequence[str]) -> str:
+        """The name of a job's folder, the same for the same overrides in any order."""
+        key = _key(overrides)
+        if key not in self.of:
+            self.of[key] = str(self.next)
+            self.next += 1
+        return self.of[key]
+
+
+def extend(plan: Plan, jobs: Iterable[PlannedJob], *, metrics: list[str]) -> Plan:
+    """The plan with the jobs of a command; those of earlier commands that it does not name and that ran come first."""
+    asked = list(jobs)
+    keys = {_key(job.overrides) for job in asked}
+    earlier = [job for job in plan.jobs if _key(job.overrides) not in keys and job.folder is not None]
+    return Plan(metrics, [*earlier, *asked])
+
+
+def _key(overrides: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(overrides))
+
+
+def _by_number(file: Path) -> tuple[bool, int, str]:
+    name = file.parent.name
+    return not name.isdecimal(), int(name) if name.isdecimal() else 0, name

@@ -1,0 +1,13 @@
+"""The project's sweepers and launchers under the names by which Hydra takes them; see spt.sweep.registration."""
+
+from __future__ import annotations
+
+from spt.sweep import grid, launcher
+
+
+class GridSweeper(grid.GridSweeper):
+    """hydra/sweeper=grid"""
+
+
+class ProcessLauncher(launcher.ProcessLauncher):
+    """hydra/launcher=processes"""

@@ -1,0 +1,52 @@
+"""The beginning and the end of a sweep for the person who typed it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
+
+from spt.config.errors import ConfigError
+from spt.sweep.plan import read_plan
+from spt.sweep.record import read_record
+from spt.sweep.rows import key_metrics
+from spt.sweep.summary import write_sweep_summary
+from spt.sweep.table import headline, text
+
+logger = logging.getLogger(__name__)
+
+
+def refuse_used_folder(sweep: Path) -> None:
+    """Raises:
+    ConfigError: a job of an earlier sweep is running there still.
+    """
+    for job in read_plan(sweep).jobs:
+        record = None if job.folder is None else read_record(sweep / job.folder)
+        if record is not None and record.is_alive:
+            raise ConfigError(
+                f"hydra.sweep.dir={sweep} is in use: process {record.process} runs its job {job.folder} "
+                f"({' '.join(record.overrides)}).\n    try: the same command once that one has ended, or another folder"
+            )
+
+
+def end(sweep: Path) -> None:
+    """Brings the summary up to date and shows the table."""
+    rows = write_sweep_summary(sweep)
+    table = text(rows, key_metrics(read_plan(sweep), rows))
+    logger.info("\n%s\n\n%s\n\n%s/summary.md", headline(rows), table, sweep)
+
+
+class ExitStatus(Callback):
+    """Ends `python train.py -m` with status 1 when a job that could work did not complete. One of hydra.callbacks."""
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: object) -> None:
+        """Called by Hydra when the sweeper is done.
+
+        Raises:
+            SystemExit: status 1.
+        """
+        rows = write_sweep_summary(Path(str(config.hydra.sweep.dir)).absolute())
+        if any(row.status not in ("completed", "refused") for row in rows):
+            raise SystemExit(1)
