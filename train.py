@@ -10,9 +10,9 @@ from omegaconf import DictConfig
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
-@plain_errors()
 def main(cfg: DictConfig) -> float | None:
-    return train(cfg)  # imports torch, which nothing before this line needed
+    with plain_errors():
+        return train(cfg)  # imports torch, which nothing before this line needed
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from spt.config.composer import open_composer
 from spt.config.errors import ConfigError
 from spt.config.machine import joined_group
 from spt.config.resolvers import register
-from spt.config.sweep import SweepJob, read_settings, refuse_swept_settings, refused_by_share
+from spt.config.sweep import SweepJob, own_words, read_settings, refuse_swept_settings, refused_by_share
 from spt.config.tree import ConfigTree, project_tree
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def planned_jobs(arguments: tuple[str, ...]) -> tuple[SweepJob, ...]:
 
 def _planned(composer: Composer, sweep: DictConfig, words: list[str], number: int) -> SweepJob:
     named = any(word.startswith("hydra.sweep.subdir=") for word in words)
-    own = tuple(word for word in words if not word.startswith("hydra."))
+    own = tuple(word for word in words if not word.startswith(("hydra.", "hydra/")))
     try:
         cfg = composer.compose(composer.read(words, multirun=False), job=number, in_sweep=True)
     except ConfigError as error:
@@ -104,7 +104,7 @@ def _listed(jobs: Sequence[SweepJob]) -> str:
     concerned: dict[str, list[str]] = {}
     for job in jobs:
         if job.refusal is not None:
-            concerned.setdefault(job.refusal, []).append(f"[{' '.join(job.words)}]")
+            concerned.setdefault(job.refusal, []).append(f"[{' '.join(own_words(job.words))}]")
     return "\n".join("\n".join([*runs, reason]) for reason, runs in concerned.items())
 
 

@@ -13,6 +13,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from spt.config.resolvers import register
+from spt.config.sweep import own_words
 
 # of the hydra node, what a run reads
 _HYDRA_KEYS = ("job_logging", "runtime", "verbose")
@@ -79,8 +80,8 @@ def sweep_folder() -> str:
 
 
 def job_overrides() -> list[str]:
-    """What was typed for the job that HydraConfig describes, Hydra's own words left out."""
-    return [str(word) for word in HydraConfig.get().overrides.task]
+    """What was typed for the job that HydraConfig describes; see `spt.config.sweep.own_words`."""
+    return own_words(str(word) for word in HydraConfig.get().overrides.task)
 
 
 def run_choices() -> dict[str, str]:

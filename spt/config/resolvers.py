@@ -1,10 +1,13 @@
-"""Arithmetic that YAML files may use: learning-rate scaling, the size of small crops, the batch of one device.
+"""What YAML files may compute: learning-rate scaling, the size of small crops, the batch of one device, a sweep's name.
 
 A resolver never raises on a value that a rule refuses: the rule's message is the better one.
 """
 
 from __future__ import annotations
 
+import os
+
+from hydra.types import RunMode
 from omegaconf import ListConfig, OmegaConf
 
 from spt.config.machine import resolve_devices
@@ -35,6 +38,11 @@ def per_device_batch(
     return global_batch_size // max(shares, 1)
 
 
+def sweep_name(mode: RunMode | None, folder: str) -> str | None:
+    """The last part of a sweep's folder; None for a single run."""
+    return os.path.basename(os.path.abspath(folder)) if mode == RunMode.MULTIRUN else None
+
+
 def register() -> None:
     """Makes the functions of this file known to YAML under their own names; may be called again."""
     # replace: tests, notebooks and sweeps come here more than once in a process
@@ -42,3 +50,4 @@ def register() -> None:
     OmegaConf.register_new_resolver("sqrt_lr", sqrt_lr, replace=True)
     OmegaConf.register_new_resolver("local_size", local_size, replace=True)
     OmegaConf.register_new_resolver("per_device_batch", per_device_batch, replace=True)
+    OmegaConf.register_new_resolver("sweep_name", sweep_name, replace=True)

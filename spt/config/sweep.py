@@ -18,7 +18,7 @@ class SweepJob(NamedTuple):
     """One job of a sweep before it starts.
 
     Attributes:
-        words: its overrides, Hydra's own left out; what tells it from other jobs.
+        words: its overrides, Hydra's own left out.
         refusal: why it cannot work, or None.
         subdir: the folder below the sweep's that hydra.sweep.subdir was given for it; None leaves that to the sweep.
     """
@@ -63,6 +63,11 @@ def read_settings(cfg: DictConfig) -> Settings:
             "skipped.\n    try: sweep.on_refused=stop or sweep.on_refused=skip"
         )
     return Settings(node.parallel, node.on_refused, [str(name) for name in node.metrics], node.objective)
+
+
+def own_words(words: Iterable[str]) -> list[str]:
+    """The overrides that tell a job from others: not those of Hydra, nor those of the sweep that it is one of."""
+    return [word for word in words if not word.lstrip("+~").startswith(("hydra.", "hydra/", "sweep."))]
 
 
 def refuse_swept_settings(overrides: Iterable[Override]) -> None:

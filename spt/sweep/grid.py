@@ -14,8 +14,8 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from spt.config.dry_run import planned_jobs
-from spt.config.sweep import read_settings
-from spt.sweep.plan import Folders, PlannedJob, extend, read_plan, write_plan
+from spt.config.sweep import own_words, read_settings
+from spt.sweep.plan import Folders, PlannedJob, extend_plan
 from spt.sweep.record import is_completed
 from spt.sweep.report import end, refuse_used_folder
 
@@ -59,16 +59,16 @@ class GridSweeper(Sweeper):
         """Writes down all jobs, and gives the words of those that are left to run."""
         names, jobs, left = Folders(folder), [], []
         for job in planned_jobs(tuple(sys.argv[1:])):
-            words = list(job.words)
+            own = own_words(job.words)
             if job.refusal is not None:
-                jobs.append(PlannedJob(words, None, job.refusal))
+                jobs.append(PlannedJob(own, None, job.refusal))
                 continue
-            name = job.subdir or names.find(words)
-            jobs.append(PlannedJob(words, name))
-            if not is_completed(folder / name, words):
-                left.append(words if job.subdir else [*words, f"hydra.sweep.subdir={name}"])
+            name = job.subdir or names.find(own)
+            jobs.append(PlannedJob(own, name))
+            if not is_completed(folder / name, own):
+                left.append([*job.words] if job.subdir else [*job.words, f"hydra.sweep.subdir={name}"])
         metrics = read_settings(self.whole).metrics
-        write_plan(folder, extend(read_plan(folder), jobs, metrics=metrics))
+        extend_plan(folder, jobs, metrics=metrics)
         done = len(jobs) - len(left) - sum(job.refusal is not None for job in jobs)
         finished = f", {done} of them complete already" if done else ""
         logger.info("sweep of %d jobs%s in %s", len(jobs), finished, folder)

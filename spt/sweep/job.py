@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from spt.config.errors import JobError
 from spt.config.handover import job_overrides, run_folder, sweep_folder, write_config
 from spt.config.machine import TASK_VARIABLES, slurm_tasks
 from spt.config.sweep import read_settings
+from spt.launch.process import STOP_SIGNALS, restored_handlers
 from spt.reporting.atomic import write_text
 from spt.sweep.process import CONFIG
 from spt.sweep.record import (
@@ -141,20 +143,22 @@ def _watched(job: JobProcess) -> JobRecord:
 
 @contextmanager
 def stop_signals_raise() -> Iterator[None]:
-    """Within it SIGTERM ends this process as Ctrl-C does, by an exception: what was started is ended first."""
+    """Within it signals to stop end this process by a SystemExit of 128 + signal: what was started is ended first.
+
+    A launcher's own answer to a signal, such as submitit's, stays.
+    """
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    before = signal.getsignal(signal.SIGTERM)
-    if before is not signal.SIG_DFL:  # a launcher such as submitit has its own answer
-        yield
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may have handlers; a launcher with threads has its own
         return
-    signal.signal(signal.SIGTERM, end)
-    try:
+    with restored_handlers():
+        for number in STOP_SIGNALS:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(number, end)
         yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def read_objective(folder: Path, objective: str | None) -> float | None:

@@ -14,7 +14,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 
 from spt.config.errors import JobError
-from spt.config.sweep import read_settings
+from spt.config.sweep import own_words, read_settings
 from spt.sweep.job import JobProcess, hand_over, read_objective, stop_signals_raise
 from spt.sweep.record import JobRecord
 from spt.sweep.slots import Slot, divide
@@ -50,7 +50,7 @@ class ProcessLauncher(Launcher):
         """Runs the jobs and gives what came of each, in order.
 
         Raises:
-            SystemExit, KeyboardInterrupt: this process was told to stop.
+            SystemExit: this process was told to stop.
         """
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
@@ -91,7 +91,7 @@ class ProcessLauncher(Launcher):
         )
         _ = returned.return_value  # raises what went wrong in prepare
         self.context.callbacks.on_job_start(config=config, task_function=self.task)
-        words = list(returned.overrides or [])
+        words = own_words(returned.overrides or [])
         own = " ".join(word for word in words if word not in self.common)
         logger.info("[%d/%d] %s -> %s", number + 1, self.count, own, folder)
         console = folder / "console.log" if self.settings.parallel > 1 else None
@@ -118,10 +118,11 @@ class ProcessLauncher(Launcher):
         for entry in running:
             entry.job.stop()
         if running:
-            logger.info("Waiting for %d jobs to stop; Ctrl-C again ends them at once", len(running))
+            logger.info("stopping what runs (%d); Ctrl-C again ends it at once", len(running))
         for entry in running:
             try:
                 self._finish(entry)
-            except KeyboardInterrupt:
-                entry.job.stop()
+            except SystemExit:
+                for other in running:
+                    other.job.stop()
                 self._finish(entry)

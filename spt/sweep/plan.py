@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from spt.reporting.atomic import write_text
+from spt.sweep.record import FILE as RECORD
 from spt.sweep.record import read_record
 
 FILE = "jobs.json"
@@ -21,11 +22,13 @@ class PlannedJob:
         overrides: what was typed for it.
         folder: its name below the sweep's; None for a refused job, which has none.
         refusal: why it cannot work, or None.
+        is_asked_for: by the latest command, not only by an earlier one on the same folder.
     """
 
     overrides: list[str]
     folder: str | None
     refusal: str | None = None
+    is_asked_for: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,14 +51,14 @@ def read_plan(sweep: Path) -> Plan:
         content = json.loads((sweep / FILE).read_text(encoding="utf-8"))
         metrics, jobs = content["metrics"], [PlannedJob(**job) for job in content["jobs"]]
     known = {job.folder for job in jobs}
-    for folder in sorted(sweep.glob("*/job.json"), key=_by_number):
+    for folder in sorted(sweep.glob(f"*/{RECORD}"), key=_by_number):
         record = read_record(folder.parent)
         if record is not None and folder.parent.name not in known:
             jobs.append(PlannedJob(record.overrides, folder.parent.name))
     return Plan(metrics, jobs)
 
 
-def write_plan(sweep: Path, plan: Plan) -> None:
+def _write_plan(sweep: Path, plan: Plan) -> None:
     """Replaces the plan in one move."""
     write_text(sweep / FILE, json.dumps(asdict(plan), indent=2) + "\n")
 
@@ -84,12 +87,13 @@ class Folders:
         return self.of[key]
 
 
-def extend(plan: Plan, jobs: Iterable[PlannedJob], *, metrics: list[str]) -> Plan:
-    """The plan with the jobs of a command; those of earlier commands that it does not name and that ran come first."""
+def extend_plan(sweep: Path, jobs: Iterable[PlannedJob], *, metrics: list[str]) -> None:
+    """Writes the plan of a command: its jobs, after those of earlier commands that it does not name and that ran."""
     asked = list(jobs)
     keys = {_key(job.overrides) for job in asked}
-    earlier = [job for job in plan.jobs if _key(job.overrides) not in keys and job.folder is not None]
-    return Plan(metrics, [*earlier, *asked])
+    others = [job for job in read_plan(sweep).jobs if _key(job.overrides) not in keys and job.folder is not None]
+    earlier = [replace(job, is_asked_for=False) for job in others if (sweep / str(job.folder) / RECORD).is_file()]
+    _write_plan(sweep, Plan(metrics, [*earlier, *asked]))
 
 
 def _key(overrides: Sequence[str]) -> tuple[str, ...]:

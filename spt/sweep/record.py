@@ -110,8 +110,8 @@ def _ending(summary: dict[str, object], exit_code: int, *, was_told: bool) -> tu
     if was_told or exit_code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
         return "preempted", "told to stop"
     if exit_code < 0:
-        advice = "; the kernel does so when memory runs out" if exit_code == -signal.SIGKILL else ""
-        return "killed", f"killed by {signal.Signals(-exit_code).name}{advice}"
+        advice = ", which the kernel sends when memory runs out" if exit_code == -signal.SIGKILL else ""
+        return "killed", f"{signal.Signals(-exit_code).name}{advice}"
     if exit_code == 0:
         return "failed", "ended with exit status 0 before its run was complete"
     return "failed", f"ended with exit status {exit_code}"

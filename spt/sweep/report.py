@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
-from spt.config.errors import ConfigError
 from spt.sweep.plan import read_plan
 from spt.sweep.record import read_record
-from spt.sweep.rows import key_metrics
+from spt.sweep.rows import key_metrics, read_rows
 from spt.sweep.summary import write_sweep_summary
 from spt.sweep.table import headline, text
 
@@ -19,16 +19,18 @@ logger = logging.getLogger(__name__)
 
 
 def refuse_used_folder(sweep: Path) -> None:
-    """Raises:
-    ConfigError: a job of an earlier sweep is running there still.
+    """Ends this process with status 2 when a job of an earlier sweep is still running in the sweep's folder.
+
+    Two sweeps in one folder would run the same jobs, into the same files.
     """
     for job in read_plan(sweep).jobs:
         record = None if job.folder is None else read_record(sweep / job.folder)
         if record is not None and record.is_alive:
-            raise ConfigError(
-                f"hydra.sweep.dir={sweep} is in use: process {record.process} runs its job {job.folder} "
-                f"({' '.join(record.overrides)}).\n    try: the same command once that one has ended, or another folder"
+            sys.stderr.write(
+                f"hydra.sweep.dir={sweep} is in use: process {record.process} runs its job {job.folder}.\n"
+                "    try: the same command once that sweep has ended, or another folder\n"
             )
+            raise SystemExit(2)
 
 
 def end(sweep: Path) -> None:
@@ -47,6 +49,8 @@ class ExitStatus(Callback):
         Raises:
             SystemExit: status 1.
         """
-        rows = write_sweep_summary(Path(str(config.hydra.sweep.dir)).absolute())
+        sweep = Path(str(config.hydra.sweep.dir)).absolute()
+        plan = read_plan(sweep)
+        rows = [row for row, job in zip(read_rows(sweep, plan), plan.jobs, strict=True) if job.is_asked_for]
         if any(row.status not in ("completed", "refused") for row in rows):
             raise SystemExit(1)

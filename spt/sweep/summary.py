@@ -12,7 +12,7 @@ from pathlib import Path
 from spt.reporting.atomic import write_text
 from spt.sweep.plan import read_plan
 from spt.sweep.rows import Row, key_metrics, read_rows
-from spt.sweep.table import markdown
+from spt.sweep.table import markdown, swept_keys
 
 
 def write_sweep_summary(sweep: Path) -> list[Row]:
@@ -31,7 +31,7 @@ def write_sweep_summary(sweep: Path) -> list[Row]:
 
 
 def _csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    keys = list(dict.fromkeys(key for row in rows for key in row.values))
+    keys = list(dict.fromkeys([*swept_keys(rows), *(key for row in rows for key in row.values)]))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*keys, "status", "reason", "seconds", *columns, "folder"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from typing import NamedTuple
 
 from spt.sweep.rows import Row
@@ -45,7 +46,8 @@ def headline(rows: Sequence[Row]) -> str:
     statuses = [row.status for row in rows]
     counts = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(sorted(statuses, key=_order)))
     same = " ".join(word for word in (rows[0].overrides if rows else []) if _is_everywhere(word, rows))
-    return f"{len(rows)} job{'s' * (len(rows) != 1)}: {counts}" + (f"\nall with {same}" if same else "")
+    lines = wrap(f"all with {same}", 120, break_long_words=False, break_on_hyphens=False) if same else []
+    return "\n".join([f"{len(rows)} job{'s' * (len(rows) != 1)}: {counts}", *lines])
 
 
 def duration(seconds: float) -> str:
@@ -58,7 +60,7 @@ def duration(seconds: float) -> str:
 
 
 def _grids(rows: Sequence[Row], columns: Sequence[str]) -> tuple[Grid, Grid]:
-    keys = [key for key in dict.fromkeys(key for row in rows for key in row.values) if _differs(key, rows)]
+    keys = swept_keys(rows)
     completed = Grid([*keys, *columns, "time", "folder"], [])
     for group in _settings(row for row in rows if row.status == "completed"):
         completed.lines.extend(_line(row, keys, columns) for row in group)
@@ -67,6 +69,12 @@ def _grids(rows: Sequence[Row], columns: Sequence[str]) -> tuple[Grid, Grid]:
     others = sorted((row for row in rows if row.status != "completed"), key=lambda row: _order(row.status))
     cells = [[*_values(row, keys), row.status, row.reason or "", _folder(row)] for row in others]
     return completed, Grid([*keys, "status", "reason", "folder"], cells)
+
+
+def swept_keys(rows: Sequence[Row]) -> list[str]:
+    """Keys of overrides in which the jobs differ, in the order in which they were typed."""
+    keys = dict.fromkeys(key for row in rows for key in row.values)
+    return [key for key in keys if len({row.values.get(key) for row in rows}) > 1]
 
 
 def _settings(rows: Iterable[Row]) -> list[list[Row]]:
@@ -109,10 +117,6 @@ def _values(row: Row, keys: Sequence[str]) -> list[str]:
 
 def _folder(row: Row) -> str:
     return "" if row.folder is None else row.folder.rpartition("/")[2]
-
-
-def _differs(key: str, rows: Sequence[Row]) -> bool:
-    return len({row.values.get(key) for row in rows}) > 1
 
 
 def _is_everywhere(word: str, rows: Sequence[Row]) -> bool:
