@@ -84,6 +84,20 @@ def planned_jobs(arguments: tuple[str, ...]) -> tuple[SweepJob, ...]:
     return jobs
 
 
+def refusal_of(arguments: tuple[str, ...], words: tuple[str, ...]) -> str | None:
+    """Why a job that a search has chosen cannot work, or None.
+
+    Args:
+        arguments: of the command with -m.
+        words: overrides of the job.
+    """
+    args = get_args_parser().parse_args(list(arguments))
+    with open_composer(_tree(args.config_path, args.config_dir, args.config_name)) as composer:
+        sweep = composer.sweep(composer.read(args.overrides, multirun=True))
+        hydra = [word for word in args.overrides if word.startswith(("hydra.", "hydra/"))]
+        return _planned(composer, sweep, [*words, *hydra], 0).refusal
+
+
 def _planned(composer: Composer, sweep: DictConfig, words: list[str], number: int) -> SweepJob:
     named = any(word.startswith("hydra.sweep.subdir=") for word in words)
     own = tuple(word for word in words if not word.startswith(("hydra.", "hydra/")))

@@ -17,7 +17,7 @@ from spt.config.dry_run import planned_jobs
 from spt.config.sweep import own_words, read_settings
 from spt.sweep.plan import Folders, PlannedJob, extend_plan
 from spt.sweep.record import is_completed
-from spt.sweep.report import end, refuse_used_folder
+from spt.sweep.report import end, plain_refusal, refuse_used_folder
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,8 @@ class GridSweeper(Sweeper):
         """
         folder = Path(str(self.whole.hydra.sweep.dir)).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        refuse_used_folder(folder)
+        with plain_refusal():
+            refuse_used_folder(folder)
         OmegaConf.save(self.whole, folder / "multirun.yaml")
         left = self._plan(folder)
         try:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hydra.core.utils import JobReturn, JobStatus, configure_log, run_job, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from spt.config.errors import JobError
 from spt.config.sweep import own_words, read_settings
@@ -55,8 +55,9 @@ class ProcessLauncher(Launcher):
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
         waiting = list(enumerate(job_overrides, initial_job_idx))
-        self.count = initial_job_idx + len(waiting)
-        self.common = set.intersection(*(set(words) for words in job_overrides)) if len(waiting) > 1 else set()
+        self.count = OmegaConf.select(self.config, "hydra.sweeper.num_trials") or initial_job_idx + len(waiting)
+        typed = {str(word) for word in self.config.hydra.overrides.task}
+        self.common = set.intersection(*(set(words) for words in job_overrides)) if len(waiting) > 1 else typed
         free = divide(self.settings.parallel)
         running: list[_Running] = []
         returns: dict[int, JobReturn] = {}

@@ -87,13 +87,23 @@ class Folders:
         return self.of[key]
 
 
-def extend_plan(sweep: Path, jobs: Iterable[PlannedJob], *, metrics: list[str]) -> None:
-    """Writes the plan of a command: its jobs, after those of earlier commands that it does not name and that ran."""
+def extend_plan(sweep: Path, jobs: Iterable[PlannedJob], *, metrics: list[str], keep: bool = False) -> None:
+    """Writes the plan of a command: its jobs, after those of earlier commands that it does not name and that ran.
+
+    Args:
+        sweep: folder of the sweep.
+        jobs: that the command asks for.
+        metrics: columns of the table.
+        keep: the jobs are further ones of the same command; all that there are stay asked for.
+    """
     asked = list(jobs)
     keys = {_key(job.overrides) for job in asked}
-    others = [job for job in read_plan(sweep).jobs if _key(job.overrides) not in keys and job.folder is not None]
-    earlier = [replace(job, is_asked_for=False) for job in others if (sweep / str(job.folder) / RECORD).is_file()]
-    _write_plan(sweep, Plan(metrics, [*earlier, *asked]))
+    others = [job for job in read_plan(sweep).jobs if _key(job.overrides) not in keys]
+    others = [job for job in others if keep or job.folder is not None]
+    if not keep:
+        ran = [job for job in others if (sweep / str(job.folder) / RECORD).is_file()]
+        others = [replace(job, is_asked_for=False) for job in ran]
+    _write_plan(sweep, Plan(metrics, [*others, *asked]))
 
 
 def _key(overrides: Sequence[str]) -> tuple[str, ...]:

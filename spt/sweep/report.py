@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
+from spt.config.errors import ConfigError
 from spt.sweep.plan import read_plan
 from spt.sweep.record import read_record
 from spt.sweep.rows import key_metrics, read_rows
@@ -19,18 +22,28 @@ logger = logging.getLogger(__name__)
 
 
 def refuse_used_folder(sweep: Path) -> None:
-    """Ends this process with status 2 when a job of an earlier sweep is still running in the sweep's folder.
+    """Refuses a folder in which another sweep is running: both would run the same jobs, into the same files.
 
-    Two sweeps in one folder would run the same jobs, into the same files.
+    Raises:
+        ConfigError: a job there is running.
     """
     for job in read_plan(sweep).jobs:
         record = None if job.folder is None else read_record(sweep / job.folder)
         if record is not None and record.is_alive:
-            sys.stderr.write(
+            raise ConfigError(
                 f"hydra.sweep.dir={sweep} is in use: process {record.process} runs its job {job.folder}.\n"
-                "    try: the same command once that sweep has ended, or another folder\n"
+                "    try: the same command once that sweep has ended, or another folder"
             )
-            raise SystemExit(2)
+
+
+@contextmanager
+def plain_refusal() -> Iterator[None]:
+    """Within it a ConfigError ends the process with its text and status 2."""
+    try:
+        yield
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(2) from None
 
 
 def end(sweep: Path) -> None:

@@ -112,7 +112,15 @@ def _number(value: float | None) -> str:
 
 
 def _values(row: Row, keys: Sequence[str]) -> list[str]:
-    return [row.values.get(key, "") for key in keys]
+    return [shortened(row.values.get(key, "")) for key in keys]
+
+
+def shortened(value: str) -> str:
+    """A number that a search has drawn, to four digits; anything else as it is."""
+    try:
+        return f"{float(value):.4g}" if len(value) > 8 else value
+    except ValueError:
+        return value
 
 
 def _folder(row: Row) -> str:

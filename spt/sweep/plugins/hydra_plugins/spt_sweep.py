@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from spt.sweep import grid, launcher
+from spt.sweep import grid, launcher, search
 
 
 class GridSweeper(grid.GridSweeper):
     """hydra/sweeper=grid"""
+
+
+class OptunaSweeper(search.OptunaSweeper):
+    """hydra/sweeper=optuna"""
 
 
 class ProcessLauncher(launcher.ProcessLauncher):
