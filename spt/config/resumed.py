@@ -87,7 +87,7 @@ def changes_since(before: Path, now: Path, config: Mapping[str, Plain]) -> Itera
     recorded = flatten(yaml.safe_load(file.read_text(encoding="utf-8")))
     ours = flatten(dict(config))
     for key in sorted(recorded.keys() | ours.keys()):
-        if key.split(".")[0] in ("hydra", "resume", "trust"):
+        if key.split(".")[0] in ("hydra", "resume", "sweep", "trust"):
             continue
         old, new = recorded.get(key), ours.get(key)
         if isinstance(old, (dict, list)) or isinstance(new, (dict, list)):

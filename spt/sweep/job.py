@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from spt.config.errors import JobError
 from spt.config.handover import job_overrides, run_folder, sweep_folder, write_config
@@ -41,23 +41,10 @@ _PACE = 0.1
 
 
 def hand_over(cfg: DictConfig) -> Path:
-    """Leaves the config of the job that HydraConfig describes for its process, and gives the job's folder.
-
-    A job that was interrupted goes on from its newest checkpoint.
-    """
+    """Leaves the config of the job that HydraConfig describes for its process, and gives the job's folder."""
     folder = Path(run_folder())
-    write_text(folder / CONFIG, write_config(_going_on(cfg, folder)))
+    write_text(folder / CONFIG, write_config(cfg))
     return folder
-
-
-def _going_on(cfg: DictConfig, folder: Path) -> DictConfig:
-    """The config with `resume` set to what an earlier start of the job has left; as it is on the first start."""
-    checkpoint = folder / "checkpoints" / "last.ckpt"
-    if not checkpoint.exists():
-        return cfg
-    merged = OmegaConf.merge(cfg, {"resume": str(checkpoint)})
-    assert isinstance(merged, DictConfig)
-    return merged
 
 
 class JobProcess:

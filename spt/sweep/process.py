@@ -7,7 +7,11 @@ import signal
 import sys
 from pathlib import Path
 
+from omegaconf import DictConfig, OmegaConf
+
 import spt
+from spt.checkpoint.folder import newest
+from spt.checkpoint.resume import AUTO, CHECKPOINTS
 from spt.config.command_line import plain_errors
 from spt.config.handover import read_config, start_log
 from spt.launch.process import end_with_parent
@@ -31,7 +35,7 @@ def main(folder: Path, parent: int, cores: str) -> None:
     end_with_parent(parent)
     if cores and sys.platform == "linux":
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
-    cfg = read_config((folder / CONFIG).read_text(encoding="utf-8"))
+    cfg = going_on(read_config((folder / CONFIG).read_text(encoding="utf-8")), folder)
     start_log(is_rank_zero=True)
     with plain_errors():
         try:
@@ -39,6 +43,15 @@ def main(folder: Path, parent: int, cores: str) -> None:
         except Exception as error:
             write_text(folder / REASON, " ".join(f"{type(error).__name__}: {error}".split()))
             raise
+
+
+def going_on(cfg: DictConfig, folder: Path) -> DictConfig:
+    """The config of a job, which goes on where an earlier start has left it; else as it is."""
+    if newest(folder / CHECKPOINTS) is None:
+        return cfg
+    merged = OmegaConf.merge(cfg, {"resume": AUTO})
+    assert isinstance(merged, DictConfig)
+    return merged
 
 
 if __name__ == "__main__":

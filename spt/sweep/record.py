@@ -107,7 +107,7 @@ def ended(record: JobRecord, folder: Path, exit_code: int, *, seconds: float, wa
 def _ending(summary: dict[str, object], exit_code: int, *, was_told: bool) -> tuple[JobStatus, str | None]:
     if exit_code == 0 and summary.get("status") == "completed":
         return "completed", None
-    if was_told or exit_code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+    if was_told or summary.get("status") == "preempted":
         return "preempted", "told to stop"
     if exit_code < 0:
         advice = ", which the kernel sends when memory runs out" if exit_code == -signal.SIGKILL else ""

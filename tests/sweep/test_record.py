@@ -26,7 +26,7 @@ ENDINGS: dict[str, tuple[dict[str, str], int, bool, str, str]] = {
     "left early without an error": ({}, 0, False, "failed", "before its run was complete"),
     "out of memory": ({}, -signal.SIGKILL, False, "killed", "SIGKILL, which the kernel sends when memory runs out"),
     "a crash": ({}, -signal.SIGSEGV, False, "killed", "SIGSEGV"),
-    "told to stop by somebody": ({"status": "preempted"}, 143, False, "preempted", "told to stop"),
+    "told to stop by somebody": ({"status": "preempted"}, 138, False, "preempted", "told to stop"),
     "told to stop before it could answer": ({}, -signal.SIGTERM, True, "preempted", "told to stop"),
 }
 

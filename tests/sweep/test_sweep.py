@@ -64,7 +64,8 @@ def test_a_sweep_outlives_its_failures_and_goes_on_where_it_was(tmp_path: Path) 
     assert rows(sweep) == {"0": "completed", "1": "completed", "2": "failed", "3": "failed"}
     assert [record(sweep / name).starts for name in "0123"] == [2, 1, 2, 2]
     resumed = OmegaConf.load(sweep / "0" / "config_resolved.yaml").resume
-    assert resumed == str(sweep / "0" / "checkpoints" / "last.ckpt")
+    assert resumed == "auto"
+    assert "going on from" in (sweep / "0" / "train.log").read_text()
     assert summary(sweep / "0")["steps"] == summary(sweep / "1")["steps"] == 1200
 
 
