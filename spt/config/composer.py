@@ -31,6 +31,7 @@ from spt.config.facts import Facts, RunFolder, gather_facts
 from spt.config.interpolations import interpolation_mistakes, known_values
 from spt.config.overrides import Composed, assignment_mistakes, group_mistakes, meant_choices, parse, written_mistakes
 from spt.config.resolvers import register
+from spt.config.sweep import at_its_machine
 from spt.config.targets import Node, key_mistakes, location_mistakes, target_nodes
 from spt.config.tree import ConfigTree
 from spt.config.trust import check_trust
@@ -138,7 +139,7 @@ class Composer(NamedTuple):
         places = [(node, self._where(node, choices)) for node in nodes]
         mistakes = [mistake for node, where in places for mistake in location_mistakes(node, where=where)]
         try:
-            check(gather_facts(cfg, choices, folder))
+            check(at_its_machine(gather_facts(cfg, choices, folder), cfg))
         except ConfigError as error:
             mistakes.append(str(error))
         _raise(mistakes)

@@ -13,7 +13,14 @@ from spt.config.composer import open_composer
 from spt.config.errors import ConfigError
 from spt.config.machine import joined_group
 from spt.config.resolvers import register
-from spt.config.sweep import SweepJob, own_words, read_settings, refuse_swept_settings, refused_by_share
+from spt.config.sweep import (
+    SweepJob,
+    own_words,
+    read_settings,
+    refuse_swept_settings,
+    refuse_what_is_missing,
+    refused_by_share,
+)
 from spt.config.tree import ConfigTree, project_tree
 
 if TYPE_CHECKING:
@@ -74,6 +81,7 @@ def planned_jobs(arguments: tuple[str, ...]) -> tuple[SweepJob, ...]:
         overrides = composer.read(args.overrides, multirun=True)
         refuse_swept_settings(overrides)
         sweep = composer.sweep(overrides)
+        refuse_what_is_missing(sweep)
         runs = composer.jobs(overrides)
         jobs = tuple(_planned(composer, sweep, words, number) for number, words in enumerate(runs))
     refused = sum(job.refusal is not None for job in jobs)

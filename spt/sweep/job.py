@@ -87,7 +87,9 @@ class JobProcess:
         self.was_told = True
 
     def finish(self) -> JobRecord:
-        """The record of the process that has ended, written down, and the sweep's summary brought up to date."""
+        """The record of the process once it has ended, written down, and the sweep's summary brought up to date."""
+        if self.record.status != "running":
+            return self.record
         code = self.process.wait()
         seconds = time.monotonic() - self.started_at
         self.record = ended(self.record, self.folder, code, seconds=seconds, was_told=self.was_told)
@@ -155,13 +157,18 @@ def read_objective(folder: Path, objective: str | None) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
+def python_path() -> str:
+    """A value of PYTHONPATH by which processes find what this one has found, and this package, installed or not."""
+    paths = [os.path.abspath(sys.path[0]), str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
+    return os.pathsep.join(path for path in paths if path)
+
+
 def _environment(slot: Slot) -> Mapping[str, str]:
     """Variables of the process: those of this one, less what a launcher has told this one alone."""
     own = dict(os.environ)
     if slurm_tasks() == 1:  # the one task of the step starts the processes of the run itself
         own = {name: value for name, value in own.items() if name not in TASK_VARIABLES}
-    paths = [os.path.abspath(sys.path[0]), str(Path(__file__).resolve().parents[2]), own.get("PYTHONPATH", "")]
-    own["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    own["PYTHONPATH"] = python_path()
     if slot.gpus:
         own["CUDA_VISIBLE_DEVICES"] = ",".join(slot.gpus)
     return own

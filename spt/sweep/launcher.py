@@ -5,20 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from hydra.core.utils import JobReturn, JobStatus, configure_log, run_job, setup_globals
+from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig
 
-from spt.config.errors import JobError
-from spt.config.sweep import own_words, read_settings
-from spt.sweep.job import JobProcess, hand_over, read_objective, stop_signals_raise
-from spt.sweep.record import JobRecord
+from spt.sweep.job import JobProcess, stop_signals_raise
+from spt.sweep.preparation import Prepared, Sweep
 from spt.sweep.slots import Slot, divide
-from spt.sweep.table import duration
 
 logger = logging.getLogger(__name__)
 _PACE = 0.1
@@ -26,11 +22,9 @@ _PACE = 0.1
 
 
 class _Running(NamedTuple):
-    number: int
-    job: JobProcess
+    job: Prepared
+    process: JobProcess
     slot: Slot
-    returned: JobReturn
-    config: DictConfig
 
 
 class ProcessLauncher(Launcher):
@@ -42,9 +36,7 @@ class ProcessLauncher(Launcher):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Called by Hydra with the config of the sweep as a whole."""
-        self.context, self.task, self.config = hydra_context, task_function, config
-        self.settings = read_settings(config)
-        self.folder = Path(str(config.hydra.sweep.dir)).absolute()
+        self.sweep = Sweep(hydra_context, task_function, config)
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Runs the jobs and gives what came of each, in order.
@@ -52,13 +44,8 @@ class ProcessLauncher(Launcher):
         Raises:
             SystemExit: this process was told to stop.
         """
-        setup_globals()
-        configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
-        waiting = list(enumerate(job_overrides, initial_job_idx))
-        self.count = OmegaConf.select(self.config, "hydra.sweeper.num_trials") or initial_job_idx + len(waiting)
-        typed = {str(word) for word in self.config.hydra.overrides.task}
-        self.common = set.intersection(*(set(words) for words in job_overrides)) if len(waiting) > 1 else typed
-        free = divide(self.settings.parallel)
+        waiting = self.sweep.begin(job_overrides, initial_job_idx)
+        free = divide(self.sweep.settings.parallel)
         running: list[_Running] = []
         returns: dict[int, JobReturn] = {}
         with stop_signals_raise():
@@ -67,63 +54,31 @@ class ProcessLauncher(Launcher):
                     while waiting and free:
                         running.append(self._start(*waiting.pop(0), free.pop(0)))
                     time.sleep(_PACE)
-                    for ended in [entry for entry in running if entry.job.has_ended()]:
+                    for ended in [entry for entry in running if entry.process.has_ended()]:
                         running.remove(ended)
                         free.append(ended.slot)
-                        returns[ended.number] = self._finish(ended)
+                        returns[ended.job.number] = self.sweep.tell_end(ended.job, ended.process.finish())
             finally:
                 self._stop(running)
         return [returns[number] for number in sorted(returns)]
 
     def _start(self, number: int, overrides: Sequence[str], slot: Slot) -> _Running:
-        config = self.context.config_loader.load_sweep_config(self.config, list(overrides))
-        with open_dict(config):
-            config.hydra.job.id = config.hydra.job.num = number
-        folder = Path()
-
-        def prepare(cfg: DictConfig) -> None:
-            nonlocal folder
-            folder = hand_over(cfg)
-
-        # Hydra makes the folder and writes .hydra/; its callbacks hear of the job when it really starts and ends
-        silent = HydraContext(config_loader=self.context.config_loader, callbacks=type(self.context.callbacks)())
-        returned = run_job(
-            prepare, config, "hydra.sweep.dir", "hydra.sweep.subdir", hydra_context=silent, configure_logging=False
-        )
-        _ = returned.return_value  # raises what went wrong in prepare
-        self.context.callbacks.on_job_start(config=config, task_function=self.task)
-        words = own_words(returned.overrides or [])
-        own = " ".join(word for word in words if word not in self.common)
-        logger.info("[%d/%d] %s -> %s", number + 1, self.count, own, folder)
-        console = folder / "console.log" if self.settings.parallel > 1 else None
-        return _Running(number, JobProcess(folder, self.folder, words, slot, console), slot, returned, config)
-
-    def _finish(self, entry: _Running) -> JobReturn:
-        record, returned = entry.job.finish(), entry.returned
-        returned.status = JobStatus.COMPLETED if record.status == "completed" else JobStatus.FAILED
-        objective = read_objective(entry.job.folder, self.settings.objective)
-        returned.return_value = (
-            objective if record.status == "completed" else JobError(f"{record.status}: {record.reason}")
-        )
-        self._tell(entry.number, record, objective)
-        self.context.callbacks.on_job_end(config=entry.config, job_return=returned)
-        return returned
-
-    def _tell(self, number: int, record: JobRecord, objective: float | None) -> None:
-        value = "" if objective is None else f", {self.settings.objective} {objective:.4g}"
-        ending = f" in {duration(record.seconds)}{value}" if record.status == "completed" else f": {record.reason}"
-        logger.info("[%d/%d] %s%s", number + 1, self.count, record.status, ending)
+        job = self.sweep.prepare(number, overrides)
+        self.sweep.tell_start(job)
+        console = job.folder / "console.log" if self.sweep.settings.parallel > 1 else None
+        return _Running(job, JobProcess(job.folder, self.sweep.folder, job.words, slot, console), slot)
 
     def _stop(self, running: Sequence[_Running]) -> None:
         """Ends what still runs, in order; told once more to stop, at once."""
         for entry in running:
-            entry.job.stop()
+            entry.process.stop()
         if running:
             logger.info("stopping what runs (%d); Ctrl-C again ends it at once", len(running))
         for entry in running:
             try:
-                self._finish(entry)
+                record = entry.process.finish()
             except SystemExit:
                 for other in running:
-                    other.job.stop()
-                self._finish(entry)
+                    other.process.stop()
+                record = entry.process.finish()
+            self.sweep.tell_end(entry.job, record)

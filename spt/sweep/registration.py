@@ -11,7 +11,7 @@ from hydra.core.plugins import Plugins
 # Hydra takes sweepers and launchers from the namespace hydra_plugins only. Ours is a folder within this package, found
 # in a checkout and in an installation alike.
 _FOLDER = Path(__file__).parent / "plugins"
-_NAMES = ("GridSweeper", "OptunaSweeper", "ProcessLauncher")
+_NAMES = ("GridSweeper", "OptunaSweeper", "ProcessLauncher", "SlurmLauncher")
 
 
 def register() -> None:

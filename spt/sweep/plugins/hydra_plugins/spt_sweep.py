@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spt.sweep import grid, launcher, search
+from spt.sweep import grid, launcher, search, slurm
 
 
 class GridSweeper(grid.GridSweeper):
@@ -15,3 +15,7 @@ class OptunaSweeper(search.OptunaSweeper):
 
 class ProcessLauncher(launcher.ProcessLauncher):
     """hydra/launcher=processes"""
+
+
+class SlurmLauncher(slurm.SlurmLauncher):
+    """hydra/launcher=slurm"""
