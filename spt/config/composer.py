@@ -33,7 +33,7 @@ from spt.config.overrides import Composed, assignment_mistakes, group_mistakes, 
 from spt.config.resolvers import register
 from spt.config.sweep import at_its_machine
 from spt.config.targets import Node, key_mistakes, location_mistakes, target_nodes
-from spt.config.tree import ConfigTree
+from spt.config.tree import ConfigTree, Plain
 from spt.config.trust import check_trust
 
 VERSION_BASE = "1.3"  # of Hydra's behaviour; train.py says the same
@@ -49,6 +49,7 @@ class Composer(NamedTuple):
 
     tree: ConfigTree
     loader: ConfigLoader
+    known: dict[tuple[str, ...], dict[str, Plain]]
 
     def read(self, words: Sequence[str], *, multirun: bool) -> list[Override]:
         """The overrides that words on a command line stand for. The keys of a sweep are read run by run.
@@ -60,7 +61,7 @@ class Composer(NamedTuple):
         overrides, mistakes = parse(words)
         mistakes += group_mistakes(overrides, self.tree, multirun=multirun)
         if not multirun:
-            values = known_values(self._load(meant_choices(overrides, self.tree)))
+            values = self._known(meant_choices(overrides, self.tree))
             mistakes += assignment_mistakes(overrides, Composed(values, self.tree.groups()), self.tree)
         _raise(mistakes)
         return overrides
@@ -102,6 +103,12 @@ class Composer(NamedTuple):
         swept = parse(_both_ends(override) for override in [*written, *overrides]).overrides
         (runs,) = BasicSweeper.split_arguments(swept, None)
         return [list(words) for words in runs]
+
+    def _known(self, choices: list[str]) -> dict[str, Plain]:
+        """Keys and values under some choices of options; the same for many jobs of a sweep."""
+        if tuple(choices) not in self.known:
+            self.known[tuple(choices)] = known_values(self._load(choices))
+        return self.known[tuple(choices)]
 
     def _load(self, words: list[str]) -> DictConfig:
         try:
@@ -226,6 +233,6 @@ def open_composer(tree: ConfigTree) -> Iterator[Composer]:
     try:
         created = Hydra.create_main_hydra2(task_name="train", config_search_path=search_path)
         register()
-        yield Composer(tree, created.config_loader)
+        yield Composer(tree, created.config_loader, {})
     finally:
         GlobalHydra.instance().hydra = hydra

@@ -54,7 +54,7 @@ def test_a_sweep_that_grows_runs_what_is_new(tmp_path: Path, monkeypatch: pytest
 
 def test_other_values_of_what_is_not_swept_are_other_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(tmp_path, monkeypatch, "seed=1,2")
-    assert run(tmp_path, monkeypatch, "seed=1,2", "trainer.max_epochs=3") == ["1", "2"]
+    assert run(tmp_path, monkeypatch, "seed=1,2", "trainer.max_epochs=30") == ["1", "2"]
 
 
 def test_failures_of_an_earlier_command_do_not_fail_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from spt.config.composer import open_composer
-from spt.config.dry_run import planned_jobs
+from spt.config.dry_run import refusal_of
 from spt.config.errors import ConfigError
 from spt.config.overrides import parse
 from spt.config.sweep import read_settings
@@ -36,6 +36,7 @@ class Search:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, objective: str = "train/loss") -> None:
         self.folder, self.objective = folder, objective
         monkeypatch.setattr("sys.argv", ["train.py", "-m", "data=fake"])
+        monkeypatch.setattr("spt.sweep.search.refusal_of", lambda arguments, words: None)  # composes every trial
 
     def run(self, ending: Callable[[float], Ending], *, num_trials: int) -> list[float]:
         """The learning rates that a command has launched."""
@@ -111,14 +112,24 @@ def test_a_trial_that_cannot_work_fails_without_a_job(tmp_path: Path, monkeypatc
     assert search.trials() == ["FAIL", "FAIL"]
 
 
+def test_a_trial_is_checked_as_a_job_is() -> None:
+    command = ("-m", "hydra/sweeper=optuna", "data=fake")
+    assert refusal_of(command, ("data=fake", "optimizer.lr=0.01")) is None
+    assert "whole patches" in str(refusal_of(command, ("data=fake", "views.global_size=18")))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_space_of_every_method_can_be_run_at_its_corners(method: str) -> None:
-    words = ("-m", "hydra/sweeper=optuna", f"method={method}")
-    assert {job.refusal for job in planned_jobs(words)} == {None}
+    chosen = f"method={method}"
     with open_composer(project_tree()) as composer:
-        params = composer.sweep(composer.read(words[1:], multirun=True)).hydra.sweeper.params
-    assert {"optimizer.lr", "optimizer.weight_decay"} < set(params)
-    assert any(word in key for key in params for word in ("temperature", "momentum"))
+        whole = composer.sweep(composer.read([chosen, "hydra/sweeper=optuna"], multirun=True))
+        space = read_space(parse(f"{key}={values}" for key, values in whole.hydra.sweeper.params.items()).overrides)
+        ends = [{key: values.low for key, values in space.distributions.items()},
+                {key: values.high for key, values in space.distributions.items()}]  # fmt: skip
+        for values in ends:
+            composer.compose(composer.read([chosen, *space.words(values)], multirun=False), job=0)
+    assert {"optimizer.lr", "optimizer.weight_decay"} < set(space.distributions)
+    assert any(word in key for key in space.distributions for word in ("temperature", "momentum"))
 
 
 def test_ranges_are_read_as_hydra_reads_them() -> None:
