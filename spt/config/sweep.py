@@ -136,7 +136,7 @@ def refused_by_share(cfg: DictConfig, sweep: DictConfig) -> str | None:
         sweep: of the sweep as a whole, hydra node included.
     """
     parallel = read_settings(sweep).parallel
-    given, accelerator = cfg.trainer.devices, cfg.trainer.accelerator
+    given, accelerator = OmegaConf.select(cfg, "trainer.devices"), OmegaConf.select(cfg, "trainer.accelerator")
     if sweep.hydra.launcher._target_ in _ELSEWHERE and given in ("auto", -1, "-1"):
         return f"trainer.devices={given}: the queue must be told how many a job needs.\n    try: trainer.devices=8"
     if parallel == 1 or sweep.hydra.launcher._target_ != PROCESSES:
@@ -146,12 +146,11 @@ def refused_by_share(cfg: DictConfig, sweep: DictConfig) -> str | None:
             f"trainer.devices={given} names devices, and sweep.parallel={parallel} gives every job devices of its own."
             f"\n    try: trainer.devices={len(given)}"
         )
+    if resolve_accelerator(accelerator) != "gpu":
+        return None  # processor cores can be shared
     gpus = count_gpus()
-    if resolve_accelerator(accelerator) != "gpu" or given in ("auto", -1, "-1"):
-        wanted = 1
-    else:
-        wanted = resolve_devices(given, accelerator) or 1
-    if resolve_accelerator(accelerator) != "gpu" or wanted <= gpus // parallel:
+    wanted = 1 if given in ("auto", -1, "-1") else resolve_devices(given, accelerator) or 1
+    if wanted <= gpus // parallel:
         return None
     return (
         f"trainer.devices={given} with sweep.parallel={parallel}: each job has {gpus // parallel} of the {gpus} GPUs "

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
@@ -54,7 +54,7 @@ class OptunaSweeper(Sweeper):
     def __init__(
         self,
         params: dict[str, str] | None,
-        direction: str,
+        direction: Literal["maximize", "minimize"],
         num_trials: int,
         storage: str | None,
         study_name: str | None,
@@ -82,6 +82,7 @@ class OptunaSweeper(Sweeper):
         self.folder.mkdir(parents=True, exist_ok=True)
         with plain_refusal():
             refuse_used_folder(self.folder)
+            self._check()
             OmegaConf.save(self.whole, self.folder / "multirun.yaml")
             space = read_space(parse([*(f"{key}={value}" for key, value in self.params.items()), *arguments]).overrides)
             study = self._study()
@@ -90,6 +91,17 @@ class OptunaSweeper(Sweeper):
             finally:
                 end(self.folder)
                 _tell_best(study)
+
+    def _check(self) -> None:
+        """Raises:
+        ConfigError: settings that cannot be.
+        """
+        if self.direction not in ("maximize", "minimize"):
+            raise ConfigError(
+                f"hydra.sweeper.direction={self.direction} is none.\n    try: hydra.sweeper.direction=maximize|minimize"
+            )
+        if self.settings.objective is None:
+            raise ConfigError("A search needs an objective.\n    try: sweep.objective=val/knn_top1")
 
     def _study(self) -> Study:
         import optuna
