@@ -72,5 +72,5 @@ class GridSweeper(Sweeper):
         extend_plan(folder, jobs, metrics=metrics)
         done = len(jobs) - len(left) - sum(job.refusal is not None for job in jobs)
         finished = f", {done} of them complete already" if done else ""
-        logger.info("sweep of %d jobs%s in %s", len(jobs), finished, folder)
+        logger.info("sweep of %d jobs in %s%s", len(jobs), folder, finished)
         return left

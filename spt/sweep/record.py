@@ -45,6 +45,11 @@ class JobRecord:
         """Whether its process is running on this machine right now."""
         return self.status == "running" and self.host == platform.node() and _is_job(self.process)
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it was started on this machine, and its process is gone without anybody having written it down."""
+        return self.status == "running" and self.host == platform.node() and not _is_job(self.process)
+
 
 def read_record(folder: Path) -> JobRecord | None:
     """The record of a job's folder; None before its first start."""

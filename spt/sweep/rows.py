@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spt.sweep.plan import Plan, PlannedJob
-from spt.sweep.record import JobRecord, JobStatus, read_record, read_run_summary
+from spt.sweep.record import JobRecord, JobStatus, is_completed, read_record, read_run_summary
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,10 @@ def _row(sweep: Path, job: PlannedJob) -> Row:
     folder = sweep / job.folder
     record = read_record(folder) or JobRecord(job.overrides, "waiting")
     metrics = read_run_summary(folder).get("metrics")
+    if record.is_abandoned:  # the sweep was killed, and its jobs with it
+        record = replace(record, status="killed", reason="ended together with its sweep")
+    if record.status == "killed" and is_completed(folder, job.overrides):
+        record = replace(record, status="completed", reason=None)  # it had just saved everything
     return Row(
         overrides=job.overrides,
         status=record.status,

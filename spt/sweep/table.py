@@ -108,7 +108,9 @@ def _mean_and_deviation(values: Sequence[float | None]) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+    if value is None:
+        return ""
+    return f"{value:.4f}" if 1e-3 <= abs(value) < 10 else f"{value:.4g}"
 
 
 def _values(row: Row, keys: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from spt.sweep.plan import PlannedJob, extend_plan
+from spt.sweep.record import started, write_record
 from spt.sweep.summary import write_sweep_summary
 from tests.sweep.folders import leave_job
 
@@ -35,3 +36,13 @@ def test_without_a_plan_the_columns_are_what_was_evaluated(tmp_path: Path) -> No
     leave_job(tmp_path, "0", "seed=0", metrics={"val/b": 0.5, "val/a": 0.25, "train/loss": 3.0})
     write_sweep_summary(tmp_path)
     assert (tmp_path / "summary.csv").read_text().splitlines()[0] == "seed,status,reason,seconds,val/a,val/b,folder"
+
+
+def test_jobs_of_a_sweep_that_was_killed_are_not_shown_as_running(tmp_path: Path) -> None:
+    for name in ("0", "1"):
+        folder = leave_job(tmp_path, name, f"seed={name}", status="killed")
+        write_record(folder, started(folder, [f"seed={name}"], process=2**22 + 1))  # above the largest process id
+    (tmp_path / "1" / "summary.json").write_text('{"status": "completed", "metrics": {}}')
+    first, second = write_sweep_summary(tmp_path)
+    assert (first.status, first.reason) == ("killed", "ended together with its sweep")
+    assert (second.status, second.reason) == ("completed", None)

@@ -60,7 +60,7 @@ def test_a_sweep_outlives_its_failures_and_goes_on_where_it_was(tmp_path: Path) 
     process = start(tmp_path, *words)
     console = process.communicate(timeout=200)[0]
     assert process.returncode == 1, console
-    assert "sweep of 4 jobs, 1 of them complete already" in console
+    assert f"sweep of 4 jobs in {sweep}, 1 of them complete already" in console
     assert rows(sweep) == {"0": "completed", "1": "completed", "2": "failed", "3": "failed"}
     assert [record(sweep / name).starts for name in "0123"] == [2, 1, 2, 2]
     resumed = OmegaConf.load(sweep / "0" / "config_resolved.yaml").resume

@@ -57,7 +57,7 @@ def test_columns_are_the_keys_that_differ_and_the_rest_is_said_once() -> None:
 
 def test_columns_are_aligned() -> None:
     shown = text([row("method=dino", value=0.5), row("method=simclr", value=0.125)], [KNN])
-    starts = {line.index(word) for line, word in zip(shown.splitlines(), (KNN, "0.5", "0.125"), strict=True)}
+    starts = {line.index(word) for line, word in zip(shown.splitlines(), (KNN, "0.5000", "0.1250"), strict=True)}
     assert len(starts) == 1
 
 
