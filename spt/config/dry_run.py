@@ -87,7 +87,7 @@ def planned_jobs(arguments: tuple[str, ...]) -> tuple[SweepJob, ...]:
     refused = sum(job.refusal is not None for job in jobs)
     if refused == len(jobs) or (refused and read_settings(sweep).on_refused == "stop"):
         others = len(jobs) - refused
-        advice = f"\n    try: sweep.on_refused=skip, to run the other {others}" if others else ""
+        advice = f"\ntry: sweep.on_refused=skip, to run the other {others}" if others else ""
         raise ConfigError(f"{refused} of {len(jobs)} runs cannot work, and none was started.\n{_listed(jobs)}{advice}")
     return jobs
 

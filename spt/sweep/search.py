@@ -100,6 +100,10 @@ class OptunaSweeper(Sweeper):
             raise ConfigError(
                 f"hydra.sweeper.direction={self.direction} is none.\n    try: hydra.sweeper.direction=maximize|minimize"
             )
+        if any(str(word).startswith("hydra.sweep.subdir=") for word in self.whole.hydra.overrides.hydra):
+            raise ConfigError(
+                "hydra.sweep.subdir names folders, and those of a search are numbered.\n    try: leave it out"
+            )
         if self.settings.objective is None:
             raise ConfigError("A search needs an objective.\n    try: sweep.objective=val/knn_top1")
 

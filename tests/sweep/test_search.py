@@ -27,7 +27,8 @@ SPACE = {"optimizer.lr": "tag(log, interval(1e-4, 1e-1))"}
 
 def config(folder: Path, objective: str) -> DictConfig:
     sweep = {"parallel": 2, "on_refused": "stop", "metrics": [], "objective": objective}
-    return OmegaConf.create({"hydra": {"sweep": {"dir": str(folder)}}, "sweep": sweep})
+    hydra = {"sweep": {"dir": str(folder)}, "overrides": {"hydra": ["hydra.mode=MULTIRUN"]}}
+    return OmegaConf.create({"hydra": hydra, "sweep": sweep})
 
 
 class Search:
