@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spt.config.handover import run_choices
 from spt.reporting.atomic import write_text
+from spt.reporting.metric_rows import read_metrics
 from spt.reporting.summary import Status, Summary, write_summary
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ def write_ending(
 
 def _from_metrics(cfg: DictConfig, folder: Path, status: Status, *, world_size: int, seconds: float) -> Summary:
     """What metrics.csv tells of a run: its last row is on disk."""
-    from spt.reporting.metrics_file import read_metrics  # imports Lightning, which the parent needs for nothing else
-
     rows = read_metrics(folder / "metrics.csv")
     choices = run_choices()
     latest = {name: value for row in rows for name, value in row.items()}

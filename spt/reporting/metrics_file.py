@@ -13,6 +13,7 @@ from lightning.pytorch.loggers import Logger
 from torch import Tensor
 
 from spt.reporting.atomic import write_text
+from spt.reporting.metric_rows import read_metrics
 
 _STEP = "step"
 
@@ -114,15 +115,6 @@ class MetricsFile(Logger):
 
     def _size(self) -> int:
         return self.path.stat().st_size if self.path.is_file() else 0
-
-
-def read_metrics(path: Path) -> list[dict[str, float]]:
-    """Rows of a metrics.csv by column, without empty cells and without a row cut short."""
-    if not path.is_file():
-        return []
-    whole_lines, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
-    rows = csv.DictReader(io.StringIO(whole_lines))
-    return [{name: float(value) for name, value in row.items() if value} for row in rows]
 
 
 def _line(cells: list[str]) -> str:

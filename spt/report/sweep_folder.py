@@ -1,0 +1,179 @@
+"""What lies in the folder of a sweep, or in any folder of runs: its jobs, and the settings that they try."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spt.config.tree import Plain
+from spt.report.reading import Reader
+from spt.report.run_folder import RunRecord, Status, command_line, is_run, read_run, typed_for_hydra
+
+SEED = "seed"
+_STARTS_WITHIN = 60.0
+"""Seconds that a job's process may take before its run holds its folder."""
+_ENDINGS: tuple[Status, ...] = ("completed", "preempted", "killed", "failed", "refused")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a sweep.
+
+    Attributes:
+        name: of its folder; empty for a refused job, which has none.
+        overrides: what was typed for it.
+        status: how it ended, or where it is.
+        reason: one line, where it did not complete.
+        seconds: of all its starts; None where nothing tells.
+        run: what its run has left; None where it never began.
+    """
+
+    name: str
+    overrides: list[str]
+    status: Status
+    reason: str | None
+    seconds: float | None
+    run: RunRecord | None
+
+    @property
+    def values(self) -> dict[str, str]:
+        """Its overrides by key."""
+        return {key: value for key, _, value in (word.partition("=") for word in self.overrides)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Jobs that differ in their seed alone.
+
+    Attributes:
+        label: what tells it from the other settings.
+        values: of the swept keys, the seed left out.
+        jobs: one a seed.
+    """
+
+    label: str
+    values: dict[str, str]
+    jobs: list[Job]
+
+    @property
+    def runs(self) -> list[RunRecord]:
+        """Those that have measured something."""
+        return [job.run for job in self.jobs if job.run is not None and job.run.rows]
+
+
+@dataclass(frozen=True)
+class SweepRecord:
+    """A sweep as its folder tells it.
+
+    Attributes:
+        folder: absolute.
+        command: what was typed; None for a folder of runs that no sweep has made.
+        metrics: columns asked for.
+        jobs: in the order in which they were asked for.
+        problems: files that are there and cannot be read.
+    """
+
+    folder: Path
+    command: str | None
+    metrics: list[str]
+    jobs: list[Job]
+    problems: list[str]
+
+    @property
+    def swept_keys(self) -> list[str]:
+        """Keys in which what was typed differs, in the order in which they were typed."""
+        keys = dict.fromkeys(key for job in self.jobs for key in job.values)
+        return [key for key in keys if len({job.values.get(key) for job in self.jobs}) > 1]
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Jobs that differ in their seed alone, together, those that were refused left out."""
+        keys = [key for key in self.swept_keys if key != SEED]
+        groups: dict[frozenset[str], list[Job]] = {}
+        for job in self.jobs:
+            if job.status != "refused":
+                words = frozenset(word for word in job.overrides if not word.startswith(f"{SEED}="))
+                groups.setdefault(words, []).append(job)
+        return [_setting(keys, jobs) for jobs in groups.values()]
+
+
+def is_sweep(folder: Path) -> bool:
+    """Whether a folder is that of a sweep, or holds folders of runs."""
+    if (folder / "multirun.yaml").is_file() or (folder / "jobs.json").is_file():
+        return True
+    return not is_run(folder) and any(is_run(path) for path in folder.iterdir() if path.is_dir())
+
+
+def read_sweep(folder: Path, *, now: float) -> SweepRecord:
+    """The sweep of a folder.
+
+    Args:
+        folder: of the sweep.
+        now: seconds since 1970.
+    """
+    reader = Reader(folder)
+    plan = reader.json("jobs.json")
+    jobs, known = [], set()
+    listed = plan.get("jobs")
+    for entry in listed if isinstance(listed, list) else []:
+        if isinstance(entry, dict):
+            jobs.append(_planned(folder, entry, now=now))
+            known.add(jobs[-1].name)
+    found = sorted((path for path in folder.iterdir() if path.is_dir() and is_run(path)), key=_by_number)
+    jobs += [_read_job(path, None, now=now) for path in found if path.name not in known]
+    return SweepRecord(folder.absolute(), _command(reader), _words(plan.get("metrics")), jobs, reader.problems)
+
+
+def _planned(folder: Path, entry: dict[str, Plain], *, now: float) -> Job:
+    name, refusal = entry.get("folder"), entry.get("refusal")
+    overrides = _words(entry.get("overrides"))
+    if isinstance(name, str) and refusal is None:
+        return _read_job(folder / Path(name).name, overrides, now=now)
+    return Job("", overrides, "refused", str(refusal or ""), None, None)
+
+
+def _read_job(folder: Path, overrides: list[str] | None, *, now: float) -> Job:
+    run = read_run(folder, now=now) if is_run(folder) else None
+    record_file = folder / "job.json"
+    record = Reader(folder).json("job.json")
+    typed = overrides or _words(record.get("overrides")) or (run.overrides if run is not None else None) or []
+    status: Status = run.status if run is not None else "waiting"
+    reason = run.reason if run is not None else "not started yet"
+    told = next((ending for ending in _ENDINGS if ending == record.get("status")), None)
+    if status not in ("running", "completed"):  # of the run's own words, the only ones that no record knows better
+        if told is not None:
+            status, reason = told, _text(record.get("reason")) or reason
+        elif record.get("status") == "running" and now - record_file.stat().st_mtime < _STARTS_WITHIN:
+            status, reason = "running", "starting"
+        elif record.get("status") == "running" and status == "waiting":
+            status, reason = "killed", "its process is gone, and the sweep could not say why"
+    seconds = record.get("seconds")
+    is_told = isinstance(seconds, (int, float)) and seconds > 0 and status != "running"
+    measured = run.seconds if run is not None else None
+    return Job(folder.name, typed, status, reason, float(str(seconds)) if is_told else measured, run)
+
+
+def _command(reader: Reader) -> str | None:
+    hydra = reader.yaml("multirun.yaml").get("hydra")
+    overrides = hydra.get("overrides") if isinstance(hydra, dict) else None
+    if not isinstance(overrides, dict):
+        return None
+    return command_line([*_words(overrides.get("task")), *typed_for_hydra(overrides.get("hydra"))], is_sweep=True)
+
+
+def _setting(keys: Sequence[str], jobs: list[Job]) -> Setting:
+    values = {key: jobs[0].values[key] for key in keys if key in jobs[0].values}
+    return Setting(" ".join(f"{key}={value}" for key, value in values.items()) or "all runs", values, jobs)
+
+
+def _words(node: Plain) -> list[str]:
+    return [str(word) for word in node] if isinstance(node, list) else []
+
+
+def _text(node: Plain) -> str | None:
+    return node if isinstance(node, str) else None
+
+
+def _by_number(path: Path) -> tuple[bool, int, str]:
+    return not path.name.isdecimal(), int(path.name) if path.name.isdecimal() else 0, path.name
