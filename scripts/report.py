@@ -27,7 +27,8 @@ def main() -> None:
     try:
         print(write_report(arguments.folder, arguments.output, now=time.time()))
     except ConfigError as error:
-        sys.exit(str(error))
+        print(error, file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ _WIDTH, _HEIGHT = 420.0, 230.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54.0, 12.0, 10.0, 34.0
 NUM_COLORS = 6
 """Colours of page.css."""
+MAX_DOTS = 30
+"""Points of a curve up to which each is marked."""
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 
 
@@ -22,24 +24,24 @@ class Series(NamedTuple):
     """Who a curve is of: a run, or a setting of a sweep.
 
     Attributes:
-        index: of its colour and dashes, the same in all charts.
+        number: of its colour and dashes, the same in all charts.
         label: for people.
         is_shown: drawn until the reader asks for others.
     """
 
-    index: int
+    number: int
     label: str
     is_shown: bool = True
 
     @property
     def color(self) -> str:
         """Class of page.css."""
-        return f"s{self.index % NUM_COLORS}"
+        return f"s{self.number % NUM_COLORS}"
 
     @property
     def dashes(self) -> str | None:
         """Of its stroke: neighbours differ without their colours, and the first 24 are all different."""
-        return _DASHES[(self.index + self.index // 12) % len(_DASHES)] or None
+        return _DASHES[(self.number + self.number // 12) % len(_DASHES)] or None
 
 
 class Chart(NamedTuple):
@@ -90,13 +92,17 @@ def figure(chart: Chart, index: int, *, last_step: float) -> Html:
     heading = element(
         "figcaption",
         element("span", title, class_="title"),
-        " ",
         element("code", name),
         id=f"chart-{index}",
     )
     log = element("button", "log", type="button", class_="log js-only", aria_pressed="false", title="logarithmic scale")
     plot = element(
-        "div", _drawing(chart, last_step), class_="plot", data_chart=index, role="group", aria_labelledby=f"chart-{index}"
+        "div",
+        _drawing(chart, last_step),
+        class_="plot",
+        data_chart=index,
+        role="group",
+        aria_labelledby=f"chart-{index}",
     )
     head = element("div", heading, log, class_="chart-head")
     note = element("p", chart.note, class_="note") if chart.note else None
@@ -112,7 +118,7 @@ def as_data(chart: Chart) -> dict[str, object]:
         "start": None if chart.start is None else _short(chart.start),
         "lines": [
             {
-                "series": series.index,
+                "series": series.number,
                 "points": [
                     [point.step, *map(_short, (point.value, point.low, point.high)), point.num_runs]
                     for point in thinned(points)
@@ -146,7 +152,7 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough * (1 - 1e-9))
     first = math.ceil(low / step - 1e-9)
-    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
+    return [k * step + 0.0 for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def extent(values: Sequence[float]) -> tuple[float, float]:
@@ -198,6 +204,10 @@ def _curve(frame: Frame, series: Series, points: list[Point]) -> Iterator[Html]:
             yield element("path", d=_path(frame, edge) + "Z", class_=f"band {series.color}")
         middle = _path(frame, [(point.step, point.value) for point in piece])
         yield element("path", d=middle, class_=f"line {series.color}", stroke_dasharray=series.dashes)
+        if len(points) <= MAX_DOTS:
+            for point in piece:
+                place = {"cx": frame.x(point.step), "cy": frame.y(point.value)}
+                yield element("circle", r=2.5, class_=f"dot {series.color}", **place)
 
 
 def _path(frame: Frame, places: Sequence[tuple[float, float]]) -> str:

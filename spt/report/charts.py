@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spt.report.chart import Chart, Series, as_data, figure
+from spt.report.chart import MAX_DOTS, Chart, Series, as_data, figure, sample
 from spt.report.curves import MAX_POINTS, Point, band, curve, num_not_finite
 from spt.report.markup import Html, element, join
 from spt.report.metrics import SECTIONS, Metric, known_metrics
@@ -46,6 +46,8 @@ class Charts:
             ]
             if figures:
                 found.append(Section(name, title, element("div", *figures, class_="charts")))
+        if len(self.groups) > 1:  # the first has the legend
+            found[1:] = [part._replace(body=join([_key(self.groups), part.body])) for part in found[1:]]
         if found:
             found[0] = found[0]._replace(body=join([_how_to_read(self.all, self.groups), found[0].body]))
         return found
@@ -54,10 +56,11 @@ class Charts:
         """The same for page.js."""
         return {
             "last_step": self.last_step,
+            "max_dots": MAX_DOTS,
             "charts": [as_data(chart) for chart in self.all],
             "series": [
                 {
-                    "index": series.index, "label": series.label, "color": series.color, "dashes": series.dashes,
+                    "index": series.number, "label": series.label, "color": series.color, "dashes": series.dashes,
                     "shown": series.is_shown,
                 }
                 for series, _ in self.groups
@@ -78,10 +81,19 @@ def _chart(metric: Metric, groups: Groups) -> Chart:
     return Chart(metric, lines, start if has_start else None, note)
 
 
+def _key(groups: Groups) -> Html:
+    """Which line is whose, once more where the legend is far away."""
+    items = (
+        element("li", sample(series), " ", series.label, data_series=series.number, hidden=not series.is_shown)
+        for series, _ in groups
+    )
+    return element("ul", *items, class_="key")
+
+
 def _how_to_read(charts: Sequence[Chart], groups: Groups) -> Html:
-    hints = ["Point at a chart for its values, drag over it to zoom all of them."]
+    hints = ["Point at a chart or touch it for its values; drag over it to zoom all of them, double-click to end that."]
     is_long = any(len(points) > MAX_POINTS for chart in charts for _, points in chart.lines)
-    facts = ["Dashed: the untrained network."] if any(chart.start is not None for chart in charts) else []
+    facts = ["Grey dashes: the untrained network."] if any(chart.start is not None for chart in charts) else []
     if any(len(runs) > 1 for _, runs in groups):
         facts.append(
             "Line: mean over runs that differ in their seed alone; band: from the least to the greatest of them. "

@@ -20,7 +20,7 @@ _TITLES = {
     "train/contrastive_accuracy": "Contrastive accuracy in the batch",
     "val/knn_top1": "k-NN top-1",
     "val/linear_top1": "Linear top-1",
-    "collapse/embedding_std": "Standard deviation of normalised embeddings",
+    "collapse/embedding_std": "Std of normalised embeddings",
     "collapse/rankme": "RankMe (effective rank)",
     "collapse/teacher_entropy": "Entropy of the teacher's targets",
     "train/lr": "Learning rate",
@@ -59,7 +59,9 @@ def known_metrics(names: Iterable[str]) -> list[Metric]:
     """Those of the names that are metrics: known ones first and in a fixed order, the others as they come."""
     given = [name for name in dict.fromkeys(names) if "/" in name]
     ordered = [name for name in _TITLES if name in given] + [name for name in given if name not in _TITLES]
-    return [Metric(name, _TITLES.get(name, name.partition("/")[2].replace("_", " ")), _section(name)) for name in ordered]
+    return [
+        Metric(name, _TITLES.get(name, name.partition("/")[2].replace("_", " ")), _section(name)) for name in ordered
+    ]
 
 
 def ranking_metric(names: Iterable[str]) -> str | None:

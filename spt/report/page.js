@@ -26,14 +26,14 @@
   };
   const number = (value) => {
     const size = Math.abs(value);
-    if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace("e+", "e");
+    if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace(/\.?0*e\+?/, "e");
     return value.toLocaleString("en", { maximumSignificantDigits: 4 });
   };
   const ticks = (low, high, most) => {
     const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((size) => size * power).find((size) => size >= rough * (1 - 1e-9));
     const found = [];
-    for (let k = Math.ceil(low / step - 1e-9); k <= Math.floor(high / step + 1e-9); k++) found.push(k * step);
+    for (let k = Math.ceil(low / step - 1e-9); k <= Math.floor(high / step + 1e-9); k++) found.push(k * step + 0); // + 0: never minus zero
     return found;
   };
   const logTicks = (low, high) => {
@@ -153,6 +153,9 @@
           svg.append(svgElement("path", { class: `band ${one.color}`, d: path(edge) + "Z" }));
         }
         svg.append(svgElement("path", { class: `line ${one.color}`, d: path(piece.map((p) => [p[0], p[1]])), "stroke-dasharray": one.dashes }));
+        if (points.length <= data.max_dots)
+          for (const [step, value] of piece)
+            svg.append(svgElement("circle", { class: `dot ${one.color}`, cx: this.x(step), cy: this.y(value), r: 2.5 }));
       }
     }
 
@@ -272,6 +275,7 @@
   const choose = () => {
     shown.clear();
     boxes.filter((box) => box.checked).forEach((box) => shown.add(Number(box.dataset.series)));
+    for (const item of document.querySelectorAll(".key li")) item.hidden = !shown.has(Number(item.dataset.series));
     drawAll();
   };
   boxes.forEach((box) => box.addEventListener("change", choose));

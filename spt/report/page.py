@@ -70,10 +70,11 @@ def read_page(folder: Path, *, now: float) -> Page:
     if is_sweep(folder):
         return sweep_page(read_sweep(folder, now=now))
     inner = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    inside = f"; in it are {', '.join(inner[:5])}{' and others' if len(inner) > 5 else ''}" if inner else ""
+    inside = f"\n    in it: {', '.join(inner[:5])}{' and others' if len(inner) > 5 else ''}" if inner else ""
+    example = folder / inner[0] if inner else "RUN_OR_SWEEP_FOLDER"
     raise ConfigError(
-        f"{folder} is neither a run's folder nor one of a sweep: it has no .hydra, metrics.csv or multirun.yaml, and no "
-        f"runs in it{inside}.\n    try: python scripts/report.py {folder / inner[0] if inner else 'RUN_OR_SWEEP_FOLDER'}"
+        f"{folder} is the folder of no run and no sweep: .hydra, metrics.csv and multirun.yaml are all missing, and no "
+        f"run is in it.{inside}\n    try: python scripts/report.py {example}"
     )
 
 

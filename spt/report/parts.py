@@ -44,7 +44,14 @@ class Cell(NamedTuple):
     is_number: bool = False
 
 
-def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[Cell | str]], *, is_sortable: bool = False) -> Html:
+def table(
+    caption: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[Cell | str]],
+    *,
+    is_sortable: bool = False,
+    is_long: bool = False,
+) -> Html:
     """A table in a box of its own that scrolls sideways where the screen is narrow.
 
     Args:
@@ -52,6 +59,7 @@ def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[Cell | st
         header: names of the columns.
         rows: as many cells each; the first names the row.
         is_sortable: a column's name is a button.
+        is_long: the box scrolls down too, below the names of the columns.
     """
     numeric = {i for row in rows for i, cell in enumerate(row) if isinstance(cell, Cell) and cell.is_number}
     heads = [
@@ -66,12 +74,14 @@ def table(caption: str, header: Sequence[str], rows: Sequence[Sequence[Cell | st
     body = [element("tr", *(_cell(cell, is_name=i == 0) for i, cell in enumerate(row))) for row in rows]
     whole = element(
         "table",
-        element("caption", caption),
+        element("caption", element("span", caption)),
         element("thead", element("tr", *heads)),
         element("tbody", *body),
         class_="sortable" if is_sortable else None,
     )
-    return element("div", whole, class_="scroll", tabindex=0, role="region", aria_label=caption)
+    return element(
+        "div", whole, class_="scroll long" if is_long else "scroll", tabindex=0, role="region", aria_label=caption
+    )
 
 
 def status(name: str) -> Html:

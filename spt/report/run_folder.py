@@ -15,6 +15,7 @@ from spt.report.reading import Reader, flat
 from spt.report.text import duration
 
 Status = Literal["completed", "running", "waiting", "preempted", "killed", "failed", "refused"]
+_ENDINGS: tuple[Status, ...] = ("completed", "failed", "preempted")
 _LOG_LINES = 80
 _GROUPS = ("method", "backbone", "data", "optimizer", "strategy", "precision", "experiment", "debug")
 _STALLED_AFTER = 600.0
@@ -83,7 +84,7 @@ def is_run(folder: Path) -> bool:
     """Whether a folder is that of a run."""
     if (folder / "multirun.yaml").is_file() or (folder / "jobs.json").is_file():
         return False
-    return (folder / ".hydra").is_dir() or any((folder / name).is_file() for name in ("metrics.csv", "train.log"))
+    return (folder / ".hydra").is_dir() or (folder / "metrics.csv").is_file()
 
 
 def read_run(folder: Path, *, now: float) -> RunRecord:
@@ -149,8 +150,8 @@ def _status(folder: Path, summary: dict[str, Plain], *, now: float) -> tuple[Sta
         is_stalled = silence > _STALLED_AFTER
         return "running", f"nothing new in its files for {duration(silence)}" if is_stalled else None
     error = summary.get("error")
-    ending = summary.get("status")
-    if ending == "completed" or ending == "failed" or ending == "preempted":
+    ending = next((known for known in _ENDINGS if known == summary.get("status")), None)
+    if ending is not None:
         reason = "told to stop; can go on" if ending == "preempted" else None
         return ending, str(error) if error else reason
     if not (folder / ".lock").exists() and not (folder / "metrics.csv").exists():

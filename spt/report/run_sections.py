@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spt.config.tree import Plain
 from spt.report.markup import Html, element, join
 from spt.report.metrics import Metric, known_metrics
 from spt.report.parts import Cell, Section, command, config, disclosure, log, notices, status, table
@@ -11,7 +12,6 @@ from spt.report.pictures import gallery, read_pictures
 from spt.report.reading import flat, shown
 from spt.report.run_folder import RunRecord, command_line
 from spt.report.text import ARROW, count, difference, duration, measured
-from spt.config.tree import Plain
 
 
 def run_header(run: RunRecord, problems: Sequence[str]) -> Html:
@@ -26,9 +26,13 @@ def run_header(run: RunRecord, problems: Sequence[str]) -> Html:
         [
             element("p", run.folder.parent.name, class_="above"),
             element("h1", run.folder.name),
-            element("p", status(run.status), " ", _progress(run), class_="state"),
+            element("p", status(run.status), element("span", _progress(run)), class_="state"),
             reason,
-            element("ul", *(element("li", f"{key} ", element("b", value)) for key, value in run.choices.items()), class_="choices"),
+            element(
+                "ul",
+                *(element("li", f"{key} ", element("b", value)) for key, value in run.choices.items()),
+                class_="choices",
+            ),
             notices([*run.problems, *problems]),
             key_numbers(run),
         ]
@@ -61,7 +65,7 @@ def commands(run: RunRecord) -> Section:
 
 def numbers(run: RunRecord) -> Section:
     """Every metric: first, last, least and greatest value."""
-    rows = []
+    rows: list[list[Cell | str]] = []
     for metric in known_metrics(run.latest):
         points = [(row["step"], row[metric.name]) for row in run.rows if metric.name in row]
         finite = [point for point in points if point[1] - point[1] == 0] or points
@@ -91,7 +95,9 @@ def checkpoints(run: RunRecord) -> Section | None:
     """Which checkpoints are kept."""
     if not run.checkpoints:
         return None
-    rows = [[name, Cell(f"{step:,.0f}", step, is_number=True)] for name, step in run.checkpoints.items()]
+    rows: list[list[Cell | str]] = [
+        [name, Cell(f"{step:,.0f}", step, is_number=True)] for name, step in run.checkpoints.items()
+    ]
     return Section("checkpoints", "Checkpoints", table("Complete checkpoints, oldest first", ["file", "step"], rows))
 
 
@@ -126,7 +132,7 @@ def _card(metric: Metric, before: float | None, after: float) -> Html:
         "div",
         element("dt", metric.title),
         element("dd", element("span", was, class_="before"), element("b", measured(metric.name, after))),
-        element("dd", f"{change} since {'the untrained network' if metric.marks_start else 'the first step'}", class_="change")
+        element("dd", f"{change} {'by training' if metric.marks_start else 'since the first row'}", class_="change")
         if change
         else None,
         class_="card",

@@ -57,6 +57,11 @@ class Setting:
     jobs: list[Job]
 
     @property
+    def is_measured(self) -> bool:
+        """Whether one of its runs is complete, so that it may be compared."""
+        return any(job.status == "completed" for job in self.jobs)
+
+    @property
     def runs(self) -> list[RunRecord]:
         """Those that have measured something."""
         return [job.run for job in self.jobs if job.run is not None and job.run.rows]

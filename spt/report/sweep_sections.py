@@ -30,27 +30,34 @@ def table_metrics(sweep: SweepRecord) -> list[str]:
 
 
 def ranked(settings: Sequence[Setting], metrics: Sequence[str]) -> list[Setting]:
-    """The settings, best first by the accuracy that runs are compared by; those without it last."""
+    """The settings, best first by the accuracy that runs are compared by.
+
+    Those of which no run is complete follow, and those in which it was not measured come last.
+    """
     name = ranking_metric(metrics)
     if name is None:
         return list(settings)
-    values = {setting.label: _values(setting, name) for setting in settings}
-    return sorted(
-        settings, key=lambda setting: -statistics.fmean(values[setting.label]) if values[setting.label] else 1.0
-    )
+
+    def rank(setting: Setting) -> tuple[bool, bool, float]:
+        values = _values(setting, name)
+        return not values, not setting.is_measured, -statistics.fmean(values) if values else 0.0
+
+    return sorted(settings, key=rank)
 
 
-def sweep_header(sweep: SweepRecord, settings: Sequence[Setting], metrics: Sequence[str], problems: Sequence[str]) -> Html:
+def sweep_header(
+    sweep: SweepRecord, settings: Sequence[Setting], metrics: Sequence[str], problems: Sequence[str]
+) -> Html:
     """Name, how many jobs ended how, what was swept, and the best setting."""
     names = [job.status for job in sweep.jobs]
-    counts = [join([f"{names.count(name)} ", status(name), " "]) for name in _ORDER if name in names]
+    counts = [element("li", f"{names.count(name)} ", status(name)) for name in _ORDER if name in names]
     same = [word for word in (sweep.jobs[0].overrides if sweep.jobs else []) if _is_everywhere(word, sweep.jobs)]
     swept = [(key, sorted({job.values.get(key, DASH) for job in sweep.jobs})) for key in sweep.swept_keys]
     return join(
         [
             element("p", sweep.folder.parent.name, class_="above"),
             element("h1", sweep.folder.name),
-            element("p", f"{count(len(sweep.jobs), 'job')}: ", *counts, class_="state"),
+            element("ul", element("li", count(len(sweep.jobs), "job")), *counts, class_="state"),
             element(
                 "ul",
                 *(element("li", f"{key} ", element("b", ", ".join(values))) for key, values in swept),
@@ -78,9 +85,9 @@ def commands(sweep: SweepRecord) -> Section:
 def results(settings: Sequence[Setting], keys: Sequence[str], metrics: Sequence[str]) -> Section:
     """Mean and deviation of every setting over its seeds."""
     best = settings[0] if ranking_metric(metrics) and settings and _values(settings[0], metrics[0]) else None
-    rows = []
+    rows: list[list[Cell | str]] = []
     for setting in settings:
-        names: list[Cell | str] = [setting.values.get(key, DASH) for key in keys] or [setting.label]
+        names = [setting.values.get(key, DASH) for key in keys] or [setting.label]
         names[0] = element("span", names[0], class_="best") if setting is best else names[0]
         cells = [
             Cell(spread(name, values), statistics.fmean(values) if values else None, is_number=True)
@@ -97,7 +104,7 @@ def results(settings: Sequence[Setting], keys: Sequence[str], metrics: Sequence[
 def jobs(sweep: SweepRecord, metrics: Sequence[str]) -> Section:
     """Every job with its metrics before and after."""
     keys = sweep.swept_keys
-    rows = []
+    rows: list[list[Cell | str]] = []
     for job in sweep.jobs:
         run = job.run
         start, latest = (run.at_start, run.latest) if run is not None else ({}, {})
@@ -119,7 +126,7 @@ def incomplete(sweep: SweepRecord) -> Section | None:
     left = [job for job in sweep.jobs if job.status in ("preempted", "killed", "failed", "refused")]
     if not left:
         return None
-    rows = [[job.name or DASH, " ".join(job.overrides), status(job.status), job.reason or DASH] for job in left]
+    rows = [[job.name or DASH, " ".join(job.overrides), status(job.status), _lines(job.reason)] for job in left]
     body: list[Html | None] = [table("Jobs that did not complete, and why", ["job", "typed", "status", "reason"], rows)]
     for job in left:
         if job.run is not None and job.run.log:
@@ -132,7 +139,7 @@ def legend(groups: Sequence[tuple[Series, Sequence[RunRecord]]]) -> Html:
     """Which line is whose, with a box to draw it or not."""
     items = []
     for series, runs in groups:
-        box = element("input", type="checkbox", data_series=series.index, checked=series.is_shown)
+        box = element("input", type="checkbox", data_series=series.number, checked=series.is_shown)
         text = element("span", runs_label(series.label, len(runs)))
         items.append(element("li", element("label", box, sample(series), text)))
     buttons = [element("button", f"Show {word}", type="button", class_=f"show-{word}") for word in ("all", "none")]
@@ -156,15 +163,18 @@ def differences(settings: Sequence[Setting]) -> Section | None:
     differing = [key for key in keys if len({values.get(key) for _, values in configs}) > 1]
     if not differing:
         return None
+    # keys that all have come first: the others are there for one method or backbone alone
+    differing.sort(key=lambda key: not all(key in values for _, values in configs))
     rows = [[key, *(element("code", values.get(key, DASH)) for _, values in configs)] for key in differing]
     caption = f"{count(len(differing), 'key')} of {len(keys)} that differ between settings; {DASH}: no such key"
-    whole = table(caption, ["key", *(label for label, _ in configs)], rows)
+    whole = table(caption, ["key", *(label for label, _ in configs)], rows, is_long=len(rows) > 20)
     return Section("differences", "Config differences", element("div", search("Search"), whole, data_search=True))
 
 
 def pictures(settings: Sequence[Setting]) -> tuple[Section | None, list[str]]:
     """The pictures of one run of every setting, and those that cannot be read."""
-    blocks, problems = [], []
+    blocks: list[Html] = []
+    problems: list[str] = []
     for setting in settings[:_MAX_PICTURED]:
         for run in setting.runs[:1]:
             found, unread = read_pictures(run.folder)
@@ -188,12 +198,14 @@ def shared_config(settings: Sequence[Setting]) -> Section | None:
 
 def _best(settings: Sequence[Setting], metrics: Sequence[str]) -> Html | None:
     name = ranking_metric(metrics)
+    if name is None:
+        return None
+    compared = [setting for setting in settings if setting.is_measured and _values(setting, name)]
+    ends = [("Best", compared[0]), ("Worst", compared[-1])] if len(compared) > 1 else [("", one) for one in compared]
     cards = []
-    for title, setting in (("Best", settings[0] if settings else None), ("Worst", settings[-1] if settings else None)):
-        values = _values(setting, name) if setting is not None and name is not None else []
-        if setting is None or name is None or not values or (title == "Worst" and len(settings) == 1):
-            continue
-        label = element("dt", f"{title} {name}" if len(settings) > 1 else name)
+    for title, setting in ends:
+        values = _values(setting, name)
+        label = element("dt", f"{title} {name}".strip())
         of = element("dd", f"{setting.label}, {_how_many(setting)}", class_="change")
         cards.append(element("div", label, element("dd", element("b", spread(name, values))), of, class_="card"))
     return element("dl", *cards, class_="key-numbers") if cards else None
@@ -219,6 +231,10 @@ def _config(setting: Setting) -> dict[str, str]:
     configs = [job.run.config for job in setting.jobs if job.run is not None and job.run.config]
     keys = dict.fromkeys(key for values in configs for key in values if key != SEED)
     return {key: ", ".join(dict.fromkeys(shown(values[key]) for values in configs if key in values)) for key in keys}
+
+
+def _lines(reason: str | None) -> Html:
+    return element("span", reason or DASH, class_="lines")
 
 
 def _is_everywhere(word: str, jobs: Sequence[Job]) -> bool:

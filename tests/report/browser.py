@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
 _ARGUMENTS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
     "--disable-background-networking", "--remote-debugging-pipe",
@@ -47,7 +49,9 @@ class Browser:
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
 
-    def open(self, file: Path, *, width: int = 1280, height: int = 800, scheme: str = "light", has_scripts: bool = True) -> None:
+    def open(
+        self, file: Path, *, width: int = 1280, height: int = 800, scheme: str = "light", has_scripts: bool = True
+    ) -> None:
         """Loads a page.
 
         Args:
@@ -59,7 +63,9 @@ class Browser:
         self.complaints.clear()
         self.requests.clear()
         is_phone = width < 500
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=is_phone)
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=is_phone
+        )
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.call("Emulation.setScriptExecutionDisabled", value=not has_scripts)
         self.call("Page.navigate", url="about:blank")
