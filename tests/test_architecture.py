@@ -41,6 +41,8 @@ SPT_MAY_USE = {
     # the network of a run is built again, after spt.config.trust has seen its config
     "spt.export": (*LEAVES, "spt.backbones", "spt.checkpoint", "spt.config", "spt.reporting.atomic"),
     "spt.pretrained": (*LEAVES, "spt.backbones", "spt.checkpoint"),
+    # no torch: a report is there at once
+    "spt.report": ("spt.config.errors", "spt.config.tree", "spt.reporting.atomic", "spt.reporting.metric_rows"),
     "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student", "spt.checkpoint"),
 }
 # nothing else in spt knows hydra or omegaconf; sweepers and launchers are Hydra's own interfaces

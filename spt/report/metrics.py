@@ -59,9 +59,7 @@ def known_metrics(names: Iterable[str]) -> list[Metric]:
     """Those of the names that are metrics: known ones first and in a fixed order, the others as they come."""
     given = [name for name in dict.fromkeys(names) if "/" in name]
     ordered = [name for name in _TITLES if name in given] + [name for name in given if name not in _TITLES]
-    return [
-        Metric(name, _TITLES.get(name, name.partition("/")[2].replace("_", " ")), _section(name)) for name in ordered
-    ]
+    return [Metric(name, _TITLES.get(name) or _title(name), _section(name)) for name in ordered]
 
 
 def ranking_metric(names: Iterable[str]) -> str | None:
@@ -80,3 +78,8 @@ def _section(name: str) -> str:
     if rest in _SCHEDULES:
         return "schedules"
     return "speed" if rest in _SPEED or stage == "system" else "learning"
+
+
+def _title(name: str) -> str:
+    words = name.partition("/")[2].replace("_", " ")
+    return words[:1].upper() + words[1:]

@@ -43,7 +43,7 @@
         const place = power + Math.log10(digit);
         if (place >= low && place <= high) found.push(digit * 10 ** power);
       }
-    return found.length > 1 ? found : [10 ** low, 10 ** high];
+    return found.length > 1 ? found : ticks(10 ** low, 10 ** high, 5);
   };
   const extent = (values) => {
     const low = Math.min(...values), high = Math.max(...values), room = 0.05 * (high - low);

@@ -11,7 +11,6 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-import spt
 from spt.config.errors import ConfigError
 from spt.report import run_sections, sweep_sections
 from spt.report.chart import Series
@@ -148,7 +147,7 @@ def _section(section: Section) -> Html:
 
 def _footer(now: float) -> Html:
     time = datetime.fromtimestamp(now).astimezone()
-    words = f"Made on {time:%Y-%m-%d} at {time:%H:%M:%S %Z} by scripts/report.py of spt-ssl {spt.__version__}."
+    words = f"Made on {time:%Y-%m-%d} at {time:%H:%M:%S %Z} by scripts/report.py."
     return element("p", words)
 
 

@@ -126,8 +126,12 @@ def incomplete(sweep: SweepRecord) -> Section | None:
     left = [job for job in sweep.jobs if job.status in ("preempted", "killed", "failed", "refused")]
     if not left:
         return None
-    rows = [[job.name or DASH, " ".join(job.overrides), status(job.status), _lines(job.reason)] for job in left]
-    body: list[Html | None] = [table("Jobs that did not complete, and why", ["job", "typed", "status", "reason"], rows)]
+    keys = sweep.swept_keys
+    rows: list[list[Cell | str]] = []
+    for job in left:
+        typed = " ".join(f"{key}={job.values[key]}" for key in keys if key in job.values)
+        rows.append([job.name or DASH, status(job.status), _lines(job.reason), typed or " ".join(job.overrides)])
+    body: list[Html | None] = [table("Jobs that did not complete, and why", ["job", "status", "reason", "typed"], rows)]
     for job in left:
         if job.run is not None and job.run.log:
             lines = job.run.log[-25:]

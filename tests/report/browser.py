@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,14 @@ _ARGUMENTS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
     "--disable-background-networking", "--remote-debugging-pipe",
 )  # fmt: skip
+# the browser reads from descriptor 3 and writes to descriptor 4: that is how --remote-debugging-pipe is defined
+_START = """
+import fcntl, os, sys
+reading, writing = (fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3])  # out of the way of 3 and 4
+os.dup2(reading, 3)
+os.dup2(writing, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 _PATIENCE = 60.0
 """Seconds that an answer may take on a busy machine."""
 Json = None | bool | float | str | list["Json"] | dict[str, "Json"]
@@ -66,7 +75,9 @@ class Browser:
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=is_phone
         )
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}  # no scrolling that takes time
+        features: list[Json] = [{"name": name, "value": value} for name, value in wishes.items()]
+        self.call("Emulation.setEmulatedMedia", features=features)
         self.call("Emulation.setScriptExecutionDisabled", value=not has_scripts)
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=file.absolute().as_uri())
@@ -147,12 +158,11 @@ class Browser:
 def browser(arguments: Sequence[str] = ()) -> Iterator[Browser]:
     """A browser for its time; its process and its profile are gone afterwards."""
     assert CHROMIUM is not None
-    # the browser reads from descriptor 3 and writes to descriptor 4: that is how --remote-debugging-pipe is defined
     to_browser, from_browser = os.pipe(), os.pipe()
     with TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        shell = ["sh", "-c", f'exec "$0" "$@" 3<&{to_browser[0]} 4>&{from_browser[1]}', CHROMIUM]
+        start = [sys.executable, "-c", _START, str(to_browser[0]), str(from_browser[1]), CHROMIUM]
         process = subprocess.Popen(
-            [*shell, *_ARGUMENTS, f"--user-data-dir={profile}", *arguments, "about:blank"],
+            [*start, *_ARGUMENTS, f"--user-data-dir={profile}", *arguments, "about:blank"],
             pass_fds=(to_browser[0], from_browser[1]),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
