@@ -17,6 +17,8 @@ NUM_COLORS = 6
 """Colours of page.css."""
 MAX_DOTS = 30
 """Points of a curve up to which each is marked."""
+_MAX_DRAWN = 400
+"""Points of a still curve: one or two a pixel."""
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")
 
 
@@ -109,8 +111,8 @@ def figure(chart: Chart, index: int, *, last_step: float) -> Html:
     return element("figure", head, plot, note, class_="chart card")
 
 
-def as_data(chart: Chart) -> dict[str, object]:
-    """The chart for page.js."""
+def as_data(chart: Chart, max_points: int) -> dict[str, object]:
+    """The chart for page.js, with no more than so many points a curve."""
     return {
         "metric": chart.metric.name,
         "title": chart.metric.title,
@@ -121,7 +123,7 @@ def as_data(chart: Chart) -> dict[str, object]:
                 "series": series.number,
                 "points": [
                     [point.step, *map(_short, (point.value, point.low, point.high)), point.num_runs]
-                    for point in thinned(points)
+                    for point in thinned(points, max_points)
                 ],
             }
             for series, points in chart.lines
@@ -165,7 +167,7 @@ def extent(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _drawing(chart: Chart, last_step: float) -> Html:
-    shown = [(series, thinned(points)) for series, points in chart.lines if series.is_shown and points]
+    shown = [(series, thinned(points, _MAX_DRAWN)) for series, points in chart.lines if series.is_shown and points]
     values = [value for _, points in shown for point in points for value in (point.low, point.high)]
     values += [] if chart.start is None else [chart.start]
     frame = Frame((0.0, max(last_step, 1.0)), extent(values or [0.0]))
@@ -185,7 +187,7 @@ def _axes(frame: Frame) -> Iterator[Html]:
         yield element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="grid")
         yield element("text", f"{value:.4g}", x=_LEFT - 6, y=y + 4, class_="tick end")
     for step in ticks(*frame.steps):
-        yield element("text", f"{step:g}", x=frame.x(step), y=_HEIGHT - _BOTTOM + 15, class_="tick middle")
+        yield element("text", _step(step), x=frame.x(step), y=_HEIGHT - _BOTTOM + 15, class_="tick middle")
     yield element("text", "optimizer step", x=_WIDTH - _RIGHT, y=_HEIGHT - 4, class_="tick end")
 
 
@@ -212,6 +214,13 @@ def _curve(frame: Frame, series: Series, points: list[Point]) -> Iterator[Html]:
 
 def _path(frame: Frame, places: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{frame.x(step):.1f} {frame.y(value):.1f}" for step, value in places)
+
+
+def _step(step: float) -> str:
+    for size, unit in ((1e6, "M"), (1e3, "K")):
+        if step >= max(size, 1e5):
+            return f"{step / size:g}{unit}"
+    return f"{step:,g}"
 
 
 def _short(value: float) -> float:

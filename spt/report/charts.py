@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spt.report.chart import MAX_DOTS, Chart, Series, as_data, figure, sample
-from spt.report.curves import MAX_POINTS, Point, band, curve, num_not_finite
+from spt.report.curves import Point, band, curve, num_not_finite
 from spt.report.markup import Html, element, join
 from spt.report.metrics import SECTIONS, Metric, known_metrics
 from spt.report.parts import Section
@@ -25,10 +25,12 @@ class Charts:
     Attributes:
         all: in the order of the page.
         last_step: of all runs.
+        max_points: of a curve, so that a page of many settings does not grow beyond what a browser likes to read.
     """
 
     def __init__(self, groups: Groups) -> None:
         self.groups = groups
+        self.max_points = max(400, min(2000, 8000 // max(1, len(groups))))
         runs = [run for _, group in groups for run in group]
         self.last_step = max((run.steps for run in runs), default=0)
         names = (name for run in runs for row in run.rows for name in row)
@@ -49,7 +51,9 @@ class Charts:
         if len(self.groups) > 1:  # the first has the legend
             found[1:] = [part._replace(body=join([_key(self.groups), part.body])) for part in found[1:]]
         if found:
-            found[0] = found[0]._replace(body=join([_how_to_read(self.all, self.groups), found[0].body]))
+            found[0] = found[0]._replace(
+                body=join([_how_to_read(self.all, self.groups, self.max_points), found[0].body])
+            )
         return found
 
     def as_data(self) -> dict[str, object]:
@@ -57,7 +61,7 @@ class Charts:
         return {
             "last_step": self.last_step,
             "max_dots": MAX_DOTS,
-            "charts": [as_data(chart) for chart in self.all],
+            "charts": [as_data(chart, self.max_points) for chart in self.all],
             "series": [
                 {
                     "index": series.number, "label": series.label, "color": series.color, "dashes": series.dashes,
@@ -90,9 +94,8 @@ def _key(groups: Groups) -> Html:
     return element("ul", *items, class_="key")
 
 
-def _how_to_read(charts: Sequence[Chart], groups: Groups) -> Html:
-    hints = ["Point at a chart or touch it for its values; drag over it to zoom all of them, double-click to end that."]
-    is_long = any(len(points) > MAX_POINTS for chart in charts for _, points in chart.lines)
+def _how_to_read(charts: Sequence[Chart], groups: Groups, max_points: int) -> Html:
+    is_long = any(len(points) > max_points for chart in charts for _, points in chart.lines)
     facts = ["Grey dashes: the untrained network."] if any(chart.start is not None for chart in charts) else []
     if any(len(runs) > 1 for _, runs in groups):
         facts.append(
@@ -100,11 +103,16 @@ def _how_to_read(charts: Sequence[Chart], groups: Groups) -> Html:
             "A line is interrupted where the number of runs changes."
         )
     if is_long:
-        facts.append(f"Of long curves at most {MAX_POINTS} points are drawn, extremes among them.")
-    reset = element("button", "Reset zoom", type="button", class_="reset-zoom", disabled=True)
+        facts.append(f"Of long curves at most {max_points} points are drawn, extremes among them.")
+    # a finger that is drawn over a chart scrolls the page
+    hints = [
+        element("span", "Point at a chart or touch it for its values.", class_="note"),
+        element("span", "Drag over it to zoom all of them, double-click to end that.", class_="note mouse"),
+    ]
+    reset = element("button", "Reset zoom", type="button", class_="reset-zoom mouse", disabled=True)
     return join(
         [
             element("p", " ".join(facts), class_="note") if facts else None,
-            element("div", element("span", " ".join(hints), class_="note"), reset, class_="tools js-only"),
+            element("div", *hints, reset, class_="tools js-only"),
         ]
     )

@@ -7,9 +7,6 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-MAX_POINTS = 400
-"""Points of a curve that a page draws: a pixel or two each."""
-
 
 class Point(NamedTuple):
     """A metric at an optimizer step.
@@ -51,7 +48,7 @@ def band(curves: Sequence[Sequence[Point]]) -> list[Point]:
     ]
 
 
-def thinned(points: Sequence[Point], max_points: int = MAX_POINTS) -> list[Point]:
+def thinned(points: Sequence[Point], max_points: int) -> list[Point]:
     """As it looks, with few points: of each stretch, those with the extremes of the value and of the band."""
     if len(points) <= max_points:
         return list(points)

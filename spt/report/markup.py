@@ -6,7 +6,8 @@ import html
 import json
 from collections.abc import Iterable
 
-_VOID = {"img", "input", "meta", "path", "line", "circle"}
+_VOID = {"img", "input", "meta"}
+_SHAPES = {"path", "line", "circle"}
 
 
 class Html(str):
@@ -29,6 +30,8 @@ def element(tag: str, *children: str | None, **attributes: str | float | bool | 
         key = name.rstrip("_").replace("_", "-")
         words.append(key if value is True else f'{key}="{html.escape(_plain(value))}"')
     opening = f"<{' '.join(words)}>"
+    if tag in _SHAPES:  # without its end here, what follows would be read as its content and not be drawn
+        return Html(f"<{' '.join(words)}/>")
     return Html(opening if tag in _VOID and not children else f"{opening}{join(children)}</{tag}>")
 
 

@@ -29,6 +29,8 @@
     if (size !== 0 && (size < 1e-3 || size >= 1e5)) return value.toExponential(2).replace(/\.?0*e\+?/, "e");
     return value.toLocaleString("en", { maximumSignificantDigits: 4 });
   };
+  const stepNumber = (step) => step.toLocaleString("en", { maximumFractionDigits: 1 });
+  const stepTick = (step) => (step < 1e5 ? stepNumber(step) : step.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 4 }));
   const ticks = (low, high, most) => {
     const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((size) => size * power).find((size) => size >= rough * (1 - 1e-9));
@@ -99,7 +101,7 @@
       const lines = this.lines().map((line) => ({ series: line.series, points: this.visible(line.points) }));
       const inRange = lines.flatMap((line) => line.points.filter((p) => p[0] >= steps[0] && p[0] <= steps[1]));
       let values = (inRange.length ? inRange : lines.flatMap((line) => line.points)).flatMap((p) => [p[2], p[3]]);
-      if (this.content.start !== null) values.push(this.content.start);
+      if (this.content.start !== null && steps === full) values.push(this.content.start); // or zooming would show less
       const canLog = values.length > 0 && Math.min(...values) > 0 && Math.max(...values) > Math.min(...values);
       this.button.disabled = !canLog;
       this.isLog = this.isLog && canLog;
@@ -114,7 +116,7 @@
       const svg = svgElement("svg", { viewBox: `0 0 ${this.width} ${HEIGHT}`, role: "img", "aria-label": this.content.label });
       this.axes(svg, range);
       const clip = svgElement("clipPath", { id: `clip-${this.plot.dataset.chart}` });
-      clip.append(svgElement("rect", { x: LEFT - 2, y: 0, width: this.width - LEFT - RIGHT + 4, height: HEIGHT - BOTTOM + 2 }));
+      clip.append(svgElement("rect", { x: LEFT - 3, y: TOP - 4, width: this.width - LEFT - RIGHT + 6, height: HEIGHT - BOTTOM - TOP + 8 }));
       const inner = svgElement("g", { "clip-path": `url(#clip-${this.plot.dataset.chart})` });
       if (this.content.start !== null) {
         const y = this.y(this.content.start);
@@ -135,7 +137,7 @@
         svg.append(svgElement("text", { class: "tick end", x: LEFT - 6, y: y + 4 }, number(Number(value.toPrecision(6)))));
       }
       for (const step of ticks(...steps, this.width < 360 ? 4 : 5))
-        svg.append(svgElement("text", { class: "tick middle", x: this.x(step), y: HEIGHT - BOTTOM + 15 }, number(step)));
+        svg.append(svgElement("text", { class: "tick middle", x: this.x(step), y: HEIGHT - BOTTOM + 15 }, stepTick(step)));
       svg.append(svgElement("text", { class: "tick end", x: right, y: HEIGHT - 4 }, "optimizer step"));
     }
 
@@ -218,14 +220,23 @@
       this.cursor.setAttribute("x2", x);
       this.tip ??= this.plot.appendChild(htmlElement("div", "tip"));
       const texts = this.fill(nearest);
-      const isRight = x > this.width / 2; // beside the cursor, away from the edge
-      this.tip.style.left = isRight ? "auto" : `${x + 12}px`;
-      this.tip.style.right = isRight ? `${this.plot.clientWidth - x + 12}px` : "auto";
+      this.place(x);
       if (isSpoken) reading.textContent = texts.join(", ");
     }
 
+    place(x) {
+      // beside the cursor where there is room in the window, else below the chart
+      const { left } = this.plot.getBoundingClientRect(), window = document.documentElement.clientWidth;
+      const width = this.tip.offsetWidth;
+      const fitsRight = left + x + 12 + width < window - 4, fitsLeft = left + x - 12 - width > 4;
+      const beside = fitsRight ? x + 12 : x - 12 - width;
+      const below = Math.min(Math.max(x - width / 2, 8 - left), window - 8 - left - width);
+      this.tip.style.left = `${fitsRight || fitsLeft ? beside : below}px`;
+      this.tip.style.top = fitsRight || fitsLeft ? "0" : `${HEIGHT}px`;
+    }
+
     fill(step) {
-      const texts = [`step ${number(step)}`], list = htmlElement("ul");
+      const texts = [`step ${stepNumber(step)}`], list = htmlElement("ul");
       const found = this.lines()
         .map((line) => [series.get(line.series), line.points.find((point) => point[0] === step)])
         .filter(([, point]) => point)
@@ -236,7 +247,9 @@
         const item = htmlElement("li");
         const sample = svgElement("svg", { class: "sample", viewBox: "0 0 30 12", width: 30, height: 12 });
         sample.append(svgElement("line", { class: `line ${one.color}`, x1: 0, y1: 6, x2: 30, y2: 6, "stroke-dasharray": one.dashes }));
-        item.append(sample, htmlElement("span", "", label), htmlElement("b", "", number(value)), htmlElement("span", "", range));
+        const words = htmlElement("span");
+        words.append(label ? `${label} ` : "", htmlElement("b", "", number(value)), range);
+        item.append(sample, words);
         list.append(item);
         texts.push(`${label} ${number(value)}${range}`.trim());
       }
@@ -254,13 +267,13 @@
   const drawAll = () => charts.forEach((chart) => chart.draw());
   const zoom = ([from, to]) => {
     const focused = charts.find((chart) => chart.plot === document.activeElement), current = focused?.current;
-    steps = [Math.max(from, full[0]), Math.min(to, full[1])];
+    const isFull = from <= full[0] && to >= full[1];
+    steps = isFull ? full : [Math.max(from, full[0]), Math.min(to, full[1])];
     if (steps[1] - steps[0] < 1) steps = [Math.max(0, steps[1] - 1), Math.max(1, steps[1])];
-    const isFull = steps[0] === full[0] && steps[1] === full[1];
     zoomed.forEach((button) => (button.disabled = isFull));
     drawAll();
     if (current !== undefined) focused.show(current, false);
-    reading.textContent = `steps ${number(Math.round(steps[0]))} to ${number(Math.round(steps[1]))}`;
+    reading.textContent = `steps ${stepNumber(Math.round(steps[0]))} to ${stepNumber(Math.round(steps[1]))}`;
   };
   zoomed.forEach((button) => button.addEventListener("click", () => zoom(full)));
   drawAll();

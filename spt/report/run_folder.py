@@ -154,10 +154,14 @@ def _status(folder: Path, summary: dict[str, Plain], *, now: float) -> tuple[Sta
     if ending is not None:
         reason = "told to stop; can go on" if ending == "preempted" else None
         return ending, str(error) if error else reason
-    if not (folder / ".lock").exists() and not (folder / "metrics.csv").exists():
+    sign = f"last sign {duration(silence)} ago"
+    has_lock, is_recent = (folder / ".lock").exists(), silence < _STALLED_AFTER
+    if not has_lock and not (folder / "metrics.csv").exists():
         return "waiting", "not started yet, or ended before it began"
-    elsewhere = ", or it runs on another machine" if silence < _STALLED_AFTER else ""
-    return "killed", f"no process holds it and it wrote no summary{elsewhere}; last sign {duration(silence)} ago"
+    if not has_lock and is_recent:  # started from Python, by what takes no lock
+        return "running", f"no lock tells whether it still runs; {sign}"
+    elsewhere = " (it may run on another one)" if is_recent else ""
+    return "killed", f"it wrote no summary, and no process on this machine holds its folder{elsewhere}; {sign}"
 
 
 def _last_sign(folder: Path) -> float:

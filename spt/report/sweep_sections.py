@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from spt.config.tree import Plain
 from spt.report.chart import Series, runs_label, sample
@@ -14,11 +14,12 @@ from spt.report.pictures import gallery, read_pictures
 from spt.report.reading import shown
 from spt.report.run_folder import RunRecord
 from spt.report.sweep_folder import SEED, Job, Setting, SweepRecord
-from spt.report.text import ARROW, DASH, count, duration, measured, spread
+from spt.report.text import ARROW, DASH, ELLIPSIS, count, duration, measured, spread
 
 MAX_SHOWN = 8
 """Settings that the charts show until the reader asks for others."""
 _MAX_PICTURED = 12
+_MAX_NAMED = 8
 _ORDER = ("completed", "running", "waiting", "preempted", "killed", "failed", "refused")
 
 
@@ -52,7 +53,7 @@ def sweep_header(
     names = [job.status for job in sweep.jobs]
     counts = [element("li", f"{names.count(name)} ", status(name)) for name in _ORDER if name in names]
     same = [word for word in (sweep.jobs[0].overrides if sweep.jobs else []) if _is_everywhere(word, sweep.jobs)]
-    swept = [(key, sorted({job.values.get(key, DASH) for job in sweep.jobs})) for key in sweep.swept_keys]
+    swept = [(key, _some(job.values.get(key, DASH) for job in sweep.jobs)) for key in sweep.swept_keys]
     return join(
         [
             element("p", sweep.folder.parent.name, class_="above"),
@@ -60,7 +61,7 @@ def sweep_header(
             element("ul", element("li", count(len(sweep.jobs), "job")), *counts, class_="state"),
             element(
                 "ul",
-                *(element("li", f"{key} ", element("b", ", ".join(values))) for key, values in swept),
+                *(element("li", f"{key} ", element("b", values)) for key, values in swept),
                 class_="choices",
             ),
             element("p", "All with ", element("code", " ".join(same)), class_="note") if same else None,
@@ -235,6 +236,13 @@ def _config(setting: Setting) -> dict[str, str]:
     configs = [job.run.config for job in setting.jobs if job.run is not None and job.run.config]
     keys = dict.fromkeys(key for values in configs for key in values if key != SEED)
     return {key: ", ".join(dict.fromkeys(shown(values[key]) for values in configs if key in values)) for key in keys}
+
+
+def _some(values: Iterable[str]) -> str:
+    """The different ones, and of many the number."""
+    different = list(dict.fromkeys(values))
+    rest = f"{ELLIPSIS} ({len(different)} values)" if len(different) > _MAX_NAMED else ""
+    return ", ".join(different[:_MAX_NAMED]) + rest
 
 
 def _lines(reason: str | None) -> Html:

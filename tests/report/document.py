@@ -10,7 +10,7 @@ from typing import NamedTuple
 from spt.report.page import read_page, render
 from tests.report.folders import NOW
 
-_VOID = {"meta", "img", "input", "line", "circle", "path"}
+_VOID = {"meta", "img", "input"}
 
 
 class Element(NamedTuple):

@@ -83,6 +83,17 @@ def test_a_run_without_summary_that_nobody_holds_was_killed(tmp_path: Path) -> N
     assert "0.750" in page.all("header")[0].text  # from metrics.csv
 
 
+def test_a_run_without_a_lock_counts_as_running_while_it_writes(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "night", status=None)
+    (folder / ".lock").unlink()
+    for file in folder.iterdir():
+        os.utime(file, (NOW - 5, NOW - 5))
+    assert report(folder).all("p", "reason")[0].text == "no lock tells whether it still runs; last sign 5 s ago"
+    for file in folder.iterdir():
+        os.utime(file, (NOW - 7200, NOW - 7200))
+    assert report(folder).all("span", "killed")
+
+
 def test_a_row_that_a_kill_cut_short_is_left_out(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "night", status=None)
     with (folder / "metrics.csv").open("a") as file:

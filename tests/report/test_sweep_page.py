@@ -40,7 +40,7 @@ def test_jobs_that_did_not_complete_say_why(tmp_path: Path) -> None:
     table = report(make_sweep(tmp_path / "lr")).table("Jobs that did not complete")
     reasons = {row[0]: row[2] for row in table[1:]}
     assert reasons["4"] == "NonFiniteLossError: the loss is nan"
-    assert reasons["5"].startswith("no process holds it")
+    assert reasons["5"].startswith("it wrote no summary, and no process on this machine holds its folder")
     assert reasons["\u2013"] == "lr-positive: optimizer.lr=-1 is no learning rate. try: optimizer.lr=0.1"
 
 
