@@ -104,7 +104,12 @@ def sweep_page(sweep: SweepRecord) -> Page:
     keys = [key for key in sweep.swept_keys if key != "seed"]
     pictures, problems = sweep_sections.pictures(settings)
     found = [sweep_sections.results(settings, keys, metrics), sweep_sections.incomplete(sweep), *curves]
-    found += [sweep_sections.jobs(sweep, metrics), sweep_sections.differences(settings), pictures]
+    found += [
+        sweep_sections.jobs(sweep, metrics),
+        sweep_sections.evaluations(sweep),
+        sweep_sections.differences(settings),
+        pictures,
+    ]
     found += [sweep_sections.commands(sweep), sweep_sections.shared_config(settings)]
     sections = [section for section in found if section is not None]
     header = sweep_sections.sweep_header(sweep, settings, metrics, problems)

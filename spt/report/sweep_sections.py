@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from spt.config.tree import Plain
 from spt.report.chart import Series, runs_label, sample
@@ -14,7 +15,7 @@ from spt.report.pictures import gallery, read_pictures
 from spt.report.reading import shown
 from spt.report.run_folder import RunRecord
 from spt.report.sweep_folder import SEED, Job, Setting, SweepRecord
-from spt.report.text import ARROW, DASH, ELLIPSIS, count, duration, measured, spread
+from spt.report.text import ARROW, DASH, ELLIPSIS, count, duration, measured, number, spread
 
 MAX_SHOWN = 8
 """Settings that the charts show until the reader asks for others."""
@@ -120,6 +121,21 @@ def jobs(sweep: SweepRecord, metrics: Sequence[str]) -> Section:
     header = ["job", *keys, "status", *metrics, "steps", "time"]
     caption = "Every job, in the order in which it was asked for. Metrics: untrained \u2192 latest"
     return Section("jobs", "Jobs", table(caption, header, rows, is_sortable=True))
+
+
+def evaluations(sweep: SweepRecord) -> Section | None:
+    """The figures of evaluations that were made of the networks afterwards, a column for each."""
+    measured = [(job, _figures(job.run)) for job in sweep.jobs if job.run is not None]
+    names = sorted({name for _, figures in measured for name in figures})
+    if not names:
+        return None
+    keys = sweep.swept_keys
+    rows: list[list[Cell | str]] = []
+    for job, figures in measured:
+        cells = [Cell(number(figures.get(name)), figures.get(name), is_number=True) for name in names]
+        rows.append([job.name, *(job.values.get(key, DASH) for key in keys), *cells])
+    caption = "Evaluations of the networks after training"
+    return Section("evaluations", "Evaluations", table(caption, ["job", *keys, *names], rows, is_sortable=True))
 
 
 def incomplete(sweep: SweepRecord) -> Section | None:
@@ -229,6 +245,12 @@ def _how_many(setting: Setting) -> str:
     if done == len(setting.jobs):
         return whole
     return f"{done} of {whole} completed" + ("" if done else ", values so far" if setting.runs else "")
+
+
+def _figures(run: RunRecord) -> dict[str, float]:
+    """What each evaluation of a run's network has found, by the name of its file."""
+    found = ((Path(name).stem, content.get("value")) for name, content in run.evaluations.items())
+    return {name: float(value) for name, value in found if isinstance(value, (int, float))}
 
 
 def _config(setting: Setting) -> dict[str, str]:

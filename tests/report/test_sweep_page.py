@@ -36,6 +36,17 @@ def test_every_job_has_a_row(tmp_path: Path) -> None:
     assert table[1] == ["0", "0.1", "1", "\u2713 completed", "0.250 \u2192 0.750", "20", "1 min 0 s"]
 
 
+def test_evaluations_of_the_networks_are_compared(tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path / "lr")
+    assert "evaluations" not in {part.attributes["id"] for part in report(sweep).all("section")}
+    write(sweep / "0" / "evaluation" / "linear_probe-dino.json", json.dumps({"metric": "linear_top1", "value": 0.9123}))
+    write(sweep / "2" / "evaluation" / "knn.json", json.dumps({"metric": "knn_top1", "value": 0.75, "k": 20}))
+    table = report(sweep).table("Evaluations of the networks")
+    assert table[0] == ["job", "optimizer.lr", "seed", "knn", "linear_probe-dino"]
+    assert table[1] == ["0", "0.1", "1", "\u2013", "0.9123"]
+    assert table[3] == ["2", "0.2", "1", "0.7500", "\u2013"]
+
+
 def test_jobs_that_did_not_complete_say_why(tmp_path: Path) -> None:
     table = report(make_sweep(tmp_path / "lr")).table("Jobs that did not complete")
     reasons = {row[0]: row[2] for row in table[1:]}
