@@ -298,7 +298,14 @@
       choose();
     });
 
-  // tables
+  // tables: a stop for the Tab key only where there is something to scroll
+  const stops = () => {
+    for (const box of document.querySelectorAll(".scroll"))
+      box.tabIndex = box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight ? 0 : -1;
+  };
+  stops();
+  window.addEventListener("resize", stops);
+  document.addEventListener("toggle", stops, true);
   for (const button of document.querySelectorAll("th .sort"))
     button.addEventListener("click", () => {
       const head = button.closest("th"), table = head.closest("table"), column = [...head.parentNode.children].indexOf(head);

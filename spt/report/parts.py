@@ -80,7 +80,7 @@ def table(
         class_="sortable" if is_sortable else None,
     )
     return element(
-        "div", whole, class_="scroll long" if is_long else "scroll", tabindex=0, role="region", aria_label=caption
+        "div", whole, class_="scroll long" if is_long else "scroll", tabindex=0, role="group", aria_label=caption
     )
 
 
@@ -97,7 +97,7 @@ def command(line: str, what: str) -> Html:
         what: it does.
     """
     button = element("button", "Copy", type="button", class_="copy js-only", aria_label=f"Copy: {what}")
-    code = element("pre", element("code", line), tabindex=0, aria_label=what)
+    code = element("pre", element("code", line))
     return element("div", element("p", what, class_="what"), code, button, class_="command")
 
 

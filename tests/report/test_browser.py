@@ -142,6 +142,14 @@ def test_everything_that_can_be_reached_has_a_name(name: str, window: Browser, r
     assert window.run(NAMELESS) == []
 
 
+def test_a_table_is_a_stop_for_keys_only_where_it_scrolls(window: Browser, reports: Reports) -> None:
+    stops = "[...document.querySelectorAll('#jobs .scroll, #incomplete .scroll')].map((one) => one.tabIndex)"
+    window.open(reports.sweep, width=DESK)
+    assert window.run(stops) == [-1, -1]
+    window.open(reports.sweep, width=PHONE)
+    assert window.run(stops) == [0, 0]
+
+
 def test_the_first_key_leads_past_the_navigation(window: Browser, reports: Reports) -> None:
     window.open(reports.run)
     window.press("Tab")
