@@ -6,7 +6,7 @@ import html
 import json
 from collections.abc import Iterable
 
-_VOID = {"img", "input", "meta"}
+_VOID = {"img", "input", "meta", "wbr"}
 _SHAPES = {"path", "line", "circle"}
 
 
@@ -38,6 +38,12 @@ def element(tag: str, *children: str | None, **attributes: str | float | bool | 
 def join(parts: Iterable[str | None]) -> Html:
     """Parts one after the other, escaped where they are not markup."""
     return Html("".join(part if isinstance(part, Html) else html.escape(part) for part in parts if part is not None))
+
+
+def breakable(key: str) -> Html:
+    """A dotted key that may go on in the next line after a dot, where the screen is narrow."""
+    first, *others = key.split(".")
+    return join([first, *(part for other in others for part in (".", element("wbr"), other))])
 
 
 def json_for_script(content: object) -> Html:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from spt.config.tree import Plain
-from spt.report.markup import Html, element, join
+from spt.report.markup import Html, breakable, element, join
 from spt.report.reading import shown
 from spt.report.text import printable
 
@@ -148,7 +148,7 @@ def _keys(group: str, keys: Sequence[str], values: Mapping[str, Plain], typed: S
     rows = []
     for key in keys:
         mark = element("span", " typed", class_="typed") if key in typed else None
-        rows.append([join([key, mark]), element("code", shown(values[key]))])
+        rows.append([join([breakable(key), mark]), element("code", shown(values[key]))])
     return table(f"Keys of {group}", ["key", "value"], rows)
 
 

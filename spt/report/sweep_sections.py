@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spt.config.tree import Plain
 from spt.report.chart import Series, runs_label, sample
-from spt.report.markup import Html, element, join
+from spt.report.markup import Html, breakable, element, join
 from spt.report.metrics import known_metrics, ranking_metric
 from spt.report.parts import Cell, Section, command, config, disclosure, log, notices, search, status, table
 from spt.report.pictures import gallery, read_pictures
@@ -186,7 +186,7 @@ def differences(settings: Sequence[Setting]) -> Section | None:
         return None
     # keys that all have come first: the others are there for one method or backbone alone
     differing.sort(key=lambda key: not all(key in values for _, values in configs))
-    rows = [[key, *(element("code", values.get(key, DASH)) for _, values in configs)] for key in differing]
+    rows = [[breakable(key), *(element("code", values.get(key, DASH)) for _, values in configs)] for key in differing]
     caption = f"{count(len(differing), 'key')} of {len(keys)} that differ between settings; {DASH}: no such key"
     whole = table(caption, ["key", *(label for label, _ in configs)], rows, is_long=len(rows) > 20)
     return Section("differences", "Config differences", element("div", search("Search"), whole, data_search=True))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from spt.report.page import read_page, render
 from tests.report.folders import NOW
 
-_VOID = {"meta", "img", "input"}
+_VOID = {"meta", "img", "input", "wbr"}
 
 
 class Element(NamedTuple):
@@ -49,6 +49,7 @@ class Document(HTMLParser):
         self.html = html
         self.elements: list[Element] = []
         self._open: list[Element] = []
+        self._is_one_word = False
         self.feed(html)
         self.close()
         assert not self._open, f"<{self._open[-1].tag}> is not closed"
@@ -58,6 +59,7 @@ class Document(HTMLParser):
         self.elements.append(element)
         if tag not in _VOID:
             self._open.append(element)
+        self._is_one_word = tag == "wbr"  # what follows goes on with the word before it
 
     def handle_endtag(self, tag: str) -> None:
         if tag in _VOID:
@@ -68,7 +70,11 @@ class Document(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         for element in self._open:
-            element.texts.append(data)
+            if self._is_one_word and element.texts:
+                element.texts[-1] += data
+            else:
+                element.texts.append(data)
+        self._is_one_word = False
 
     def all(self, tag: str, class_: str = "") -> list[Element]:
         """Elements with a tag, and a class if one is named."""
