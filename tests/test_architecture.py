@@ -42,7 +42,15 @@ SPT_MAY_USE = {
     "spt.export": (*LEAVES, "spt.backbones", "spt.checkpoint", "spt.config", "spt.reporting.atomic"),
     "spt.pretrained": (*LEAVES, "spt.backbones", "spt.checkpoint"),
     # no torch: a report is there at once
-    "spt.report": ("spt.config.errors", "spt.config.tree", "spt.reporting.atomic", "spt.reporting.metric_rows"),
+    "spt.report": (
+        "spt.config.errors",
+        "spt.config.tree",
+        "spt.reporting.atomic",
+        "spt.reporting.metric_rows",
+        "spt.sweep.plan",
+        "spt.sweep.record",
+        "spt.sweep.table",
+    ),
     "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student", "spt.checkpoint"),
 }
 # nothing else in spt knows hydra or omegaconf; sweepers and launchers are Hydra's own interfaces

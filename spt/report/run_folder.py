@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
 
 from spt.config.tree import Plain
 from spt.report.reading import Reader, flat
 from spt.report.text import duration
+from spt.sweep.record import JobStatus
 
-Status = Literal["completed", "running", "waiting", "preempted", "killed", "failed", "refused"]
+Status = JobStatus
+"""How a run ended, or where it is."""
 _ENDINGS: tuple[Status, ...] = ("completed", "failed", "preempted")
 _LOG_LINES = 80
 _GROUPS = ("method", "backbone", "data", "optimizer", "strategy", "precision", "experiment", "debug")
@@ -36,6 +37,7 @@ class RunRecord:
         config: every number that ran, by dotted key; the run's own folder is written RUN_FOLDER.
         overrides: what was typed for it; None where the config came from Python.
         hydra_overrides: what was typed for Hydra itself.
+        is_silent: none of its files has changed for long.
         seconds: from start to end or to now; None where nothing tells.
         log: its last lines.
         checkpoints: steps of those that are kept, by name.
@@ -52,6 +54,7 @@ class RunRecord:
     config: dict[str, Plain]
     overrides: list[str] | None
     hydra_overrides: list[str]
+    is_silent: bool
     seconds: float | None
     log: list[str]
     checkpoints: dict[str, float]
@@ -110,6 +113,7 @@ def read_run(folder: Path, *, now: float) -> RunRecord:
         config=_without_folder(flat(reader.yaml("config_resolved.yaml")), hydra.get("hydra.runtime.output_dir")),
         overrides=reader.words(".hydra/overrides.yaml"),
         hydra_overrides=typed_for_hydra(hydra.get("hydra.overrides.hydra")),
+        is_silent=now - _last_sign(folder) > _STALLED_AFTER,
         seconds=_seconds(folder, summary, is_running=status == "running", now=now),
         log=log,
         checkpoints=_checkpoints(reader.json("checkpoints/index.json")),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from spt.config.tree import Plain
 from spt.report.reading import Reader
 from spt.report.run_folder import RunRecord, Status, command_line, is_run, read_run, typed_for_hydra
+from spt.sweep.plan import Plan, PlannedJob, read_plan
+from spt.sweep.record import JobRecord, read_record
+from spt.sweep.table import SEED
 
-SEED = "seed"
-_STARTS_WITHIN = 60.0
-"""Seconds that a job's process may take before its run holds its folder."""
-_ENDINGS: tuple[Status, ...] = ("completed", "preempted", "killed", "failed", "refused")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -118,45 +119,52 @@ def read_sweep(folder: Path, *, now: float) -> SweepRecord:
         now: seconds since 1970.
     """
     reader = Reader(folder)
-    plan = reader.json("jobs.json")
-    jobs, known = [], set()
-    listed = plan.get("jobs")
-    for entry in listed if isinstance(listed, list) else []:
-        if isinstance(entry, dict):
-            jobs.append(_planned(folder, entry, now=now))
-            known.add(jobs[-1].name)
+    plan = _read(read_plan, folder, reader.problems) or Plan([], [])
+    planned = {job.folder for job in plan.jobs}
     found = sorted((path for path in folder.iterdir() if path.is_dir() and is_run(path)), key=_by_number)
-    jobs += [_read_job(path, None, now=now) for path in found if path.name not in known]
-    return SweepRecord(folder.absolute(), _command(reader), _words(plan.get("metrics")), jobs, reader.problems)
+    others = [PlannedJob([], path.name) for path in found if path.name not in planned]
+    jobs = [_read_job(folder, job, reader.problems, now=now) for job in (*plan.jobs, *others)]
+    return SweepRecord(folder.absolute(), _command(reader), plan.metrics, jobs, reader.problems)
 
 
-def _planned(folder: Path, entry: dict[str, Plain], *, now: float) -> Job:
-    name, refusal = entry.get("folder"), entry.get("refusal")
-    overrides = _words(entry.get("overrides"))
-    if isinstance(name, str) and refusal is None:
-        return _read_job(folder / Path(name).name, overrides, now=now)
-    return Job("", overrides, "refused", str(refusal or ""), None, None)
+def _read(read: Callable[[Path], T], folder: Path, problems: list[str]) -> T | None:
+    """What lies in a folder; None, and a line for the reader, where it is damaged."""
+    try:
+        return read(folder)
+    except (ValueError, KeyError, TypeError) as error:
+        problems.append(f"{folder.name} has a record that cannot be read: {' '.join(str(error).split())}")
+        return None
 
 
-def _read_job(folder: Path, overrides: list[str] | None, *, now: float) -> Job:
+def _read_job(sweep: Path, planned: PlannedJob, problems: list[str], *, now: float) -> Job:
+    if planned.folder is None or planned.refusal is not None:
+        return Job("", planned.overrides, "refused", planned.refusal, None, None)
+    folder = sweep / Path(planned.folder).name
     run = read_run(folder, now=now) if is_run(folder) else None
-    record_file = folder / "job.json"
-    record = Reader(folder).json("job.json")
-    typed = overrides or _words(record.get("overrides")) or (run.overrides if run is not None else None) or []
-    status: Status = run.status if run is not None else "waiting"
-    reason = run.reason if run is not None else "not started yet"
-    told = next((ending for ending in _ENDINGS if ending == record.get("status")), None)
-    if status not in ("running", "completed"):  # of the run's own words, the only ones that no record knows better
-        if told is not None:
-            status, reason = told, _text(record.get("reason")) or reason
-        elif record.get("status") == "running" and now - record_file.stat().st_mtime < _STARTS_WITHIN:
-            status, reason = "running", "starting"
-        elif record.get("status") == "running" and status == "waiting":
-            status, reason = "killed", "its process is gone, and the sweep could not say why"
-    seconds = record.get("seconds")
-    is_told = isinstance(seconds, (int, float)) and seconds > 0 and status != "running"
-    measured = run.seconds if run is not None else None
-    return Job(folder.name, typed, status, reason, float(str(seconds)) if is_told else measured, run)
+    record = _read(read_record, folder, problems)
+    typed = planned.overrides or (record.overrides if record is not None else None)
+    typed = typed or (run.overrides if run is not None else None) or []
+    status, reason = _job_status(run, record)
+    seconds = run.seconds if run is not None else None
+    if record is not None and record.seconds and status != "running":
+        seconds = record.seconds  # of all starts together
+    return Job(folder.name, typed, status, reason, seconds, run)
+
+
+def _job_status(run: RunRecord | None, record: JobRecord | None) -> tuple[Status, str | None]:
+    """Of what the run and the sweep know, what is true now."""
+    status, reason = (run.status, run.reason) if run is not None else ("waiting", "not started yet")
+    if record is None or status in ("running", "completed"):  # no record knows better: it may have been resumed by hand
+        return status, reason
+    if record.status != "running":
+        return record.status, record.reason or reason
+    if record.is_alive:
+        return "running", "starting, or ending"
+    if record.is_abandoned:
+        return "killed", "its process is gone, and the sweep could not say why" if status == "waiting" else reason
+    if run is not None and run.is_silent:
+        return status, reason
+    return "running", f"on {record.host}, which cannot be seen from here"
 
 
 def _command(reader: Reader) -> str | None:
@@ -174,10 +182,6 @@ def _setting(keys: Sequence[str], jobs: list[Job]) -> Setting:
 
 def _words(node: Plain) -> list[str]:
     return [str(word) for word in node] if isinstance(node, list) else []
-
-
-def _text(node: Plain) -> str | None:
-    return node if isinstance(node, str) else None
 
 
 def _by_number(path: Path) -> tuple[bool, int, str]:

@@ -14,8 +14,9 @@ from spt.report.parts import Cell, Section, command, config, disclosure, log, no
 from spt.report.pictures import gallery, read_pictures
 from spt.report.reading import shown
 from spt.report.run_folder import RunRecord
-from spt.report.sweep_folder import SEED, Job, Setting, SweepRecord
+from spt.report.sweep_folder import Job, Setting, SweepRecord
 from spt.report.text import ARROW, DASH, ELLIPSIS, count, duration, measured, number, spread
+from spt.sweep.table import SEED
 
 MAX_SHOWN = 8
 """Settings that the charts show until the reader asks for others."""

@@ -101,12 +101,12 @@ def make_sweep(folder: Path) -> Path:
 
 def add_job(
     sweep: Path, jobs: list[dict[str, object]], name: str, words: list[str], *, status: str, reason: str | None = None,
-    seconds: float = 5.0,
+    seconds: float = 5.0, host: str = "node", process: int = 1,
 ) -> None:  # fmt: skip
     """Adds a job to a plan, with its record."""
     jobs.append({"overrides": words, "folder": name, "refusal": None, "is_asked_for": True})
     record = {"overrides": words, "status": status, "reason": reason, "seconds": seconds, "starts": 1}
-    write(sweep / name / "job.json", json.dumps({**record, "host": "node", "process": 1}))
+    write(sweep / name / "job.json", json.dumps({**record, "host": host, "process": process}))
 
 
 def write(path: Path, text: str) -> None:

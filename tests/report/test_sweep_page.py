@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
-import os
+import platform
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from filelock import FileLock
 
 from spt.report.sweep_folder import read_sweep
@@ -95,22 +99,46 @@ def test_the_commands_of_the_sweep_and_of_each_run_are_there(tmp_path: Path) -> 
     assert commands[1].startswith("python train.py optimizer.lr=0.1 seed=1")
 
 
-def test_a_sweep_that_goes_on_shows_jobs_that_run_start_and_wait(tmp_path: Path) -> None:
-    sweep = tmp_path / "lr"
+@pytest.fixture
+def job_process() -> Iterator[int]:
+    """A living process that is named like a job's."""
+    command = [sys.executable, "-c", "print(flush=True); input()", "spt.sweep.process"]
+    silence = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=silence) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it has its name by now
+        yield process.pid
+        process.kill()
+
+
+def test_a_sweep_that_goes_on_shows_jobs_that_run_start_and_wait(tmp_path: Path, job_process: int) -> None:
+    sweep, here = tmp_path / "lr", platform.node()
     jobs: list[dict[str, object]] = []
-    make_run(sweep / "0", "seed=1", status=None)
-    for name in "0123":
-        add_job(sweep, jobs, name, [f"seed={name}"], status="running")
+    make_run(sweep / "0", "seed=0", status=None)
+    make_run(sweep / "4", "seed=4", status=None)
+    for name, host, process in (
+        ("0", here, job_process), ("1", here, job_process), ("2", here, 0), ("3", here, 2**22 + 1), ("4", "node", 7),
+    ):  # fmt: skip
+        add_job(sweep, jobs, name, [f"seed={name}"], status="running", host=host, process=process)
     (sweep / "2" / "job.json").unlink()
-    now = time.time()
-    os.utime(sweep / "3" / "job.json", (now - 600, now - 600))
     write(sweep / "jobs.json", json.dumps({"metrics": [], "jobs": jobs}))
     with FileLock(sweep / "0" / ".lock"):
-        found = read_sweep(sweep, now=now).jobs
+        found = read_sweep(sweep, now=time.time()).jobs
     assert [(job.status, job.reason) for job in found] == [
-        ("running", None), ("running", "starting"), ("waiting", "not started yet"),
+        ("running", None), ("running", "starting, or ending"), ("waiting", "not started yet"),
         ("killed", "its process is gone, and the sweep could not say why"),
+        ("running", "on node, which cannot be seen from here"),
     ]  # fmt: skip
+    assert read_sweep(sweep, now=NOW).jobs[4].status == "killed"  # silent for too long
+
+
+@pytest.mark.parametrize("name", ["jobs.json", "0/job.json"])
+def test_a_damaged_record_is_told_and_all_runs_are_shown(name: str, tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path / "lr")
+    write(sweep / name, "{")
+    page = report(sweep)
+    assert "has a record that cannot be read" in page.all("ul", "notices")[0].text
+    assert [row[0] for row in page.table("Every job")[1:]] == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_a_job_that_was_resumed_by_hand_is_as_its_run_says(tmp_path: Path) -> None:
