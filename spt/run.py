@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
+from typing import cast
 
 import torch
 from lightning import Trainer, seed_everything
 from omegaconf import DictConfig, OmegaConf
 
 from spt.callbacks.throughput import Throughput
-from spt.checkpoint.card import Card
+from spt.checkpoint.card import Card, ids_in
 from spt.checkpoint.resume import checkpoint_to_resume
 from spt.config.build import build_callbacks, build_data, build_loggers, build_module, build_trainer
 from spt.config.check import check
@@ -22,14 +23,17 @@ from spt.launch.callback import Rank
 from spt.launch.stop import Preempted, Stop, StopSignals
 from spt.module import SSLModule
 from spt.reporting.atomic import write_text
+from spt.reporting.closing import finish
 from spt.reporting.metrics_file import MetricsFile
 from spt.reporting.plots import plot_curves
 from spt.reporting.quiet import quiet
 from spt.reporting.start import last_line, resume_block, start_block
 from spt.reporting.summary import Status, Summary, write_summary
-from spt.reporting.wandb import finish, run_ids
+from spt.reporting.wandb import adopt_ids, run_ids
 
 logger = logging.getLogger(__name__)
+
+CONFIG_FILE = "config_resolved.yaml"
 
 
 def train(cfg: DictConfig) -> float | None:
@@ -88,6 +92,7 @@ class Run:
         self.module: SSLModule = build_module(cfg, is_resuming=self.checkpoint is not None)
         self.data.attach(self.module.views)
         self.config_text = OmegaConf.to_yaml(cfg, resolve=True)
+        self._adopt_ids()
         self.signals = StopSignals()
         self.metrics_file = MetricsFile(self.folder)
         loggers = [self.metrics_file, *build_loggers(cfg)]  # before the card: they choose the ids that it carries
@@ -109,31 +114,47 @@ class Run:
 
     def fit(self) -> float | None:
         """Trains, evaluates, and leaves summary.json and the curves whatever happens."""
-        write_text(self.folder / "config_resolved.yaml", self.config_text)
+        write_text(self.folder / CONFIG_FILE, self.config_text)
         logger.info(self._start_block())
         if self.checkpoint is not None:
             logger.info(resume_block(self.checkpoint, self.facts.resume_changes))
         status: Status = "failed"
         error: str | None = "interrupted"
+        exit_code = 1
         try:
             with self.signals:
+                self._log_config()
                 self.trainer.fit(self.module, datamodule=self.data, ckpt_path=self.checkpoint)
                 self._evaluate_the_end()
-            status, error = "completed", None
+            status, error, exit_code = "completed", None, 0
         except (KeyboardInterrupt, SystemExit) as end:
             status, error = "preempted", None
+            exit_code = end.code if isinstance(end, Preempted) and isinstance(end.code, int) else 130
             if self.trainer.is_global_zero and self.trainer.global_step:
                 logger.info("stopped after step %d; to go on: resume=%s", self.trainer.global_step, self.folder)
-            raise SystemExit(end.code if isinstance(end, Preempted) else 130) from None
+            raise SystemExit(exit_code) from None
         except Exception as exception:
             error = f"{type(exception).__name__}: {exception}"
             raise
         finally:
+            finish(exit_code)
             self._report(status, error)
         logger.info(
             last_line(folder=self.folder, at_start=self.module.metrics_at_start, metrics=self.metrics_file.latest)
         )
         return self.metrics_file.latest.get("val/knn_top1")
+
+    def _adopt_ids(self) -> None:
+        """Goes on in the same run of a logger where nothing but the folder is new; a changed run is another one."""
+        if self.checkpoint is None or self.facts.resume_changes:
+            return
+        if (self.checkpoint.parent.parent / CONFIG_FILE).is_file():  # else nothing tells what has changed
+            adopt_ids(self.folder, ids_in(self.checkpoint))
+
+    def _log_config(self) -> None:
+        config = cast("dict[str, object]", OmegaConf.to_container(self.cfg, resolve=True))
+        for taker in self.trainer.loggers:
+            taker.log_hyperparams(config)
 
     def _start_block(self) -> str:
         data = self.cfg.data
@@ -163,7 +184,6 @@ class Run:
             self.trainer.validate(self.module, datamodule=self.data, verbose=False)
 
     def _report(self, status: Status, error: str | None) -> None:
-        finish(exit_code=0 if status == "completed" else 1)
         if not self.trainer.is_global_zero:
             return
         write_summary(

@@ -35,23 +35,40 @@ RUN = (
     "optimizer.lr_schedule.warmup_epochs=0", "trainer.accelerator=cpu", "trainer.max_epochs=2",
     "trainer.log_every_n_steps=1",
 )  # fmt: skip
-NO_PICTURES = "~callbacks.pictures"  # drawing takes longer than all training here
+NO_PICTURES = ("~callbacks.pictures",)  # drawing takes longer than all training here
+FEW_PICTURES = (
+    "callbacks.pictures.every_n_epochs=null", "callbacks.pictures.num_images=2",
+    "callbacks.pictures.painters.views.num_images=2",
+)  # fmt: skip
 
 
 def compose(
-    method: str, folder: Path, *words: str, data: Sequence[str] = DATA, backbone: Sequence[str] = VIT
+    method: str,
+    folder: Path,
+    *words: str,
+    data: Sequence[str] = DATA,
+    backbone: Sequence[str] = VIT,
+    has_pictures: bool = False,
 ) -> DictConfig:
     """A small experiment, six steps of eight random images; further words win."""
-    small = (f"method={method}", *data, *backbone, *RUN, *SMALL.get(method, ()), NO_PICTURES)
+    small = [f"method={method}", *data, *backbone, *RUN, *SMALL.get(method, ())]
+    small += FEW_PICTURES if has_pictures else NO_PICTURES
     # nothing may be given twice on a command line
     given = {word.partition("=")[0] for word in words}
     kept = [word for word in small if word.partition("=")[0] not in given]
     return spt.compose(*kept, *words, f"hydra.run.dir={folder}")
 
 
-def build(method: str, folder: Path, *words: str, data: Sequence[str] = DATA, backbone: Sequence[str] = VIT) -> Run:
+def build(
+    method: str,
+    folder: Path,
+    *words: str,
+    data: Sequence[str] = DATA,
+    backbone: Sequence[str] = VIT,
+    has_pictures: bool = False,
+) -> Run:
     """The small experiment, built."""
-    return prepare(compose(method, folder, *words, data=data, backbone=backbone))
+    return prepare(compose(method, folder, *words, data=data, backbone=backbone, has_pictures=has_pictures))
 
 
 def fit(run: Run, *callbacks: Callback) -> Run:

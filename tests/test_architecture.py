@@ -36,6 +36,16 @@ SPT_MAY_USE = {
     "spt.views": LEAVES,
     "spt.data": (*LEAVES, "spt.views"),
     "spt.evaluation": LEAVES,
+    # what a network is given and makes of it; when it is drawn, and who is shown it, is the business of callbacks
+    "spt.pictures": (
+        *LEAVES,
+        "spt.backbones",
+        "spt.method",
+        "spt.module",
+        "spt.data",
+        "spt.evaluation",
+        "spt.probes.probe",
+    ),
     # sources of methods are read, not imported, for what they evaluate
     "spt.checkpoint": (*LEAVES, "spt.reporting.atomic", "spt.config.targets"),
     # the network of a run is built again, after spt.config.trust has seen its config

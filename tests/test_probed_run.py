@@ -21,6 +21,7 @@ from tests.runs import METHODS, NUM_VAL, build, fit, state
 PROBED = {"val/knn_top1", "val/linear_top1", "collapse/embedding_std", "collapse/rankme"}
 LOGGED = {
     "train/loss", "train/lr", "train/weight_decay", "train/grad_norm", "train/images_per_second", "train/data_wait",
+    "system/memory_gib",
 }  # fmt: skip
 OF_METHOD = {
     "byol": {"train/teacher_momentum"},

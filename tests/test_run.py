@@ -58,6 +58,7 @@ def test_a_run_leaves_everything_in_its_folder(tmp_path: Path, caplog: pytest.Lo
     files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert files - {name for name in files if name.startswith("checkpoints/")} == {
         ".lock", "config_resolved.yaml", "metrics.csv", "summary.json", "plots/curves.png", "plots/views.png",
+        "plots/attention.png", "plots/tokens.png", "plots/neighbours.png", "plots/embedding_map.png",
     }  # fmt: skip
     assert "checkpoints/last.ckpt" in files
     assert [row["step"] for row in read_metrics(tmp_path / "metrics.csv")] == [0, 1, 2, 3, 4]

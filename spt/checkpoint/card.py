@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
+from typing import cast
 
 import torch
 from lightning import Callback, LightningModule, Trainer
 
 from spt.checkpoint.progress import RUN
+from spt.checkpoint.reading import read_plain
+from spt.checkpoint.writing import REST
 
 
 class Card(Callback):
@@ -46,3 +50,16 @@ class Card(Callback):
                 "timm": version("timm"),
             },
         }
+
+
+def ids_in(checkpoint: Path) -> dict[str, str]:
+    """The run's ids in other places, from its checkpoint; none in those that DeepSpeed wrote.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    file = checkpoint / REST if checkpoint.is_dir() else checkpoint
+    if not file.exists():
+        return {}
+    card = cast("dict[str, dict[str, str]]", read_plain(file).get(RUN, {}))
+    return card.get("ids", {})

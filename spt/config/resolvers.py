@@ -1,4 +1,4 @@
-"""What YAML files may compute: learning-rate scaling, the size of small crops, the batch of one device, a sweep's name.
+"""What YAML files may compute: learning-rate scaling, the size of small crops, the batch of one device, names of runs.
 
 A resolver never raises on a value that a rule refuses: the rule's message is the better one.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from hydra.types import RunMode
-from omegaconf import ListConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from spt.config.machine import resolve_devices
 
@@ -38,9 +38,18 @@ def per_device_batch(
     return global_batch_size // max(shares, 1)
 
 
-def sweep_name(mode: RunMode | None, folder: str) -> str | None:
-    """The last part of a sweep's folder; None for a single run."""
-    return os.path.basename(os.path.abspath(folder)) if mode == RunMode.MULTIRUN else None
+def run_group(mode: RunMode | None, sweep_folder: str, choices: DictConfig) -> str | None:
+    """What a run belongs to: its sweep, by the last part of the sweep's folder, else its experiment, if it has one."""
+    if mode == RunMode.MULTIRUN:
+        return os.path.basename(os.path.abspath(sweep_folder))
+    experiment = choices.get("experiment")
+    return None if experiment is None else str(experiment)
+
+
+def chosen(choices: DictConfig, *groups: str) -> ListConfig:
+    """The options chosen in the groups, those without one left out."""
+    # a plain list would not survive OmegaConf.resolve
+    return OmegaConf.create([str(choices[group]) for group in groups if choices.get(group)])
 
 
 def register() -> None:
@@ -50,4 +59,5 @@ def register() -> None:
     OmegaConf.register_new_resolver("sqrt_lr", sqrt_lr, replace=True)
     OmegaConf.register_new_resolver("local_size", local_size, replace=True)
     OmegaConf.register_new_resolver("per_device_batch", per_device_batch, replace=True)
-    OmegaConf.register_new_resolver("sweep_name", sweep_name, replace=True)
+    OmegaConf.register_new_resolver("run_group", run_group, replace=True)
+    OmegaConf.register_new_resolver("chosen", chosen, replace=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from spt.config.errors import ConfigError
-from spt.data.images import Cropper, Samples, Source, Splits
+from spt.data.images import Cropper, Key, Samples, Source, Splits
 from spt.data.sampler import EvaluationSampler, GlobalBatchSampler, Position, shuffled
 from spt.distributed.gather import rank, world_size
 from spt.types import Sample
@@ -158,6 +158,17 @@ class ImageData(LightningDataModule):
             )
             for images, rows in ((train, self._bank_rows()), (val, torch.arange(len(val.labels))))
         ]
+
+    def evaluation_sample(self, loader: int, rows: list[int]) -> Sample:
+        """Chosen images without augmentation, outside any loader.
+
+        Args:
+            loader: 0 takes them from the training images, 1 from the validation images.
+            rows: positions in the set.
+        """
+        images = (self.splits.train, self.splits.val)[loader]
+        samples = Samples(images, self._cropper_for(images.needs_cropper), is_training=False)
+        return samples.__getitems__([Key(0, row) for row in rows])
 
     def _bank_rows(self) -> Tensor:
         """Positions in the training set of the images that k-NN searches, ascending."""

@@ -14,6 +14,7 @@ import spt
 from spt.launch.failures import CONFIG, PROCESS, STOPPING, VALUE, record_failure
 from spt.launch.process import end_with_parent, listening
 from spt.reporting.atomic import write_text
+from spt.reporting.closing import finish
 
 _GRACE = 5.0
 """Seconds in which a rank must end once another one has failed: what it waits for will not come."""
@@ -65,6 +66,7 @@ def _end_soon(notes: Path, heard: list[int], number: int) -> None:
     heard.append(number)
     time.sleep(_GRACE)
     if not (notes / STOPPING).exists() or heard.count(signal.SIGINT) > 1:
+        finish(exit_code=1)  # the main thread waits for what will not come
         os._exit(128 + number)
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from spt.reporting.metrics_file import read_metrics
+from spt.reporting.picture import save
 
 _COLORS = ("#1f5fa8", "#c8553d", "#3a7d44")
 _NUM_COLUMNS = 4
@@ -36,12 +36,15 @@ _PANELS = (
     Panel("accuracy (dashed: untrained)", ("val/knn_top1", "val/linear_top1"), marks_start=True),
     Panel("embedding std (dashed: untrained)", ("collapse/embedding_std",), marks_start=True),
     Panel("RankMe (dashed: untrained)", ("collapse/rankme",), marks_start=True),
+    Panel("entropy of the teacher's targets", ("collapse/teacher_entropy",)),
     Panel("learning rate", ("train/lr",)),
     Panel("weight decay", ("train/weight_decay",)),
     Panel("teacher momentum", ("train/teacher_momentum",)),
+    Panel("teacher temperature", ("train/teacher_temperature",)),
     Panel("gradient norm", ("train/grad_norm",)),
     Panel("images per second", ("train/images_per_second",)),
     Panel("share of time waiting for data", ("train/data_wait",)),
+    Panel("peak memory in GiB", ("system/memory_gib",)),
 )
 
 
@@ -67,13 +70,8 @@ def plot_curves(folder: str | Path) -> Path | None:
         axes.set_xlim(0, rows[-1]["step"] * 1.03)  # one scale for all, so that events line up
         if i + num_columns >= len(panels):
             axes.set_xlabel("optimizer step", fontsize=8)
-    return save(figure, Path(folder) / "plots" / "curves.png")
-
-
-def save(figure: Figure, path: Path) -> Path:
-    """Writes a picture without touching matplotlib's global state: no screen is needed and no random draw is made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    FigureCanvasAgg(figure).print_png(str(path))
+    path = Path(folder) / "plots" / "curves.png"
+    save(figure, path)
     return path
 
 
@@ -91,7 +89,7 @@ def _draw(axes: Axes, panel: Panel, rows: list[dict[str, float]]) -> None:
         if panel.marks_start and steps[0] == 0:
             axes.axhline(values[0], color=color, linewidth=0.9, linestyle=(0, (4, 3)), alpha=0.7)
     if len(panel.metrics) > 1:
-        axes.legend(fontsize=7, frameon=False, loc="lower right")
+        axes.legend(fontsize=7, frameon=False, loc="best")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)

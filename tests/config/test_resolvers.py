@@ -1,11 +1,12 @@
-"""Arithmetic of YAML files."""
+"""What YAML files compute."""
 
 from __future__ import annotations
 
 import pytest
+from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from spt.config.resolvers import linear_lr, local_size, per_device_batch, register, sqrt_lr
+from spt.config.resolvers import chosen, linear_lr, local_size, per_device_batch, register, run_group, sqrt_lr
 
 
 def test_learning_rates_scale_with_the_global_batch() -> None:
@@ -28,6 +29,18 @@ def test_a_patch_that_a_rule_refuses_raises_nothing(patch: int | None) -> None:
 )
 def test_the_batch_of_a_device_is_its_share(devices: int | str, nodes: int, accumulate: int, batch: int) -> None:
     assert per_device_batch(120, devices, nodes, accumulate) == batch
+
+
+def test_a_run_belongs_to_its_sweep_else_to_its_experiment() -> None:
+    choices = OmegaConf.create({"method": "dino", "experiment": "dino_vits16_imagenet"})
+    assert run_group(RunMode.MULTIRUN, "runs/sweeps/monday", choices) == "monday"
+    assert run_group(RunMode.RUN, "runs/sweeps/monday", choices) == "dino_vits16_imagenet"
+    assert run_group(None, "runs/sweeps/monday", OmegaConf.create({"experiment": None})) is None
+
+
+def test_chosen_options_are_those_of_the_groups_named() -> None:
+    choices = OmegaConf.create({"method": "dino", "experiment": None, "data": "digits", "logger": "csv"})
+    assert list(chosen(choices, "data", "method", "experiment", "absent")) == ["digits", "dino"]
 
 
 def test_registering_twice_is_allowed() -> None:

@@ -12,6 +12,7 @@ import pytest
 from spt.checkpoint.folder import complete_checkpoints
 from spt.reporting.metrics_file import read_metrics
 from tests.launch.commands import fault, ranks_of, start, start_plain, summary, wait_for_steps
+from tests.reporting.wandb_file import offline_files, read
 
 LONG = ("trainer.max_epochs=100000", "trainer.devices=2")
 
@@ -86,6 +87,21 @@ def test_rank_zero_that_is_killed_leaves_the_summary_to_the_parent(tmp_path: Pat
     assert str(summary(folder)["error"]).startswith("rank 0 was killed by SIGKILL")
     assert summary(folder)["strategy"] == "ddp"
     assert ranks_of(process.pid) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["raise", "desert", "kill"])
+def test_a_rank_that_fails_leaves_wandb_one_run_that_has_failed(tmp_path: Path, kind: str) -> None:
+    """Rank 0 alone has a run, and closes it even where it waits for a rank that is gone."""
+    folder, faulty = tmp_path / "run", fault(tmp_path, rank=1, step=2, kind=kind)
+    no_key = {"HOME": str(tmp_path), "WANDB_API_KEY": ""}
+    process = start(tmp_path, *faulty, f"hydra.run.dir={folder}", "logger=wandb", *LONG, variables=no_key)
+    console = process.communicate(timeout=120)[0]
+    assert process.returncode == 1, console
+    (file,) = offline_files(folder)
+    told = read(file)
+    assert (len(told.starts), told.exits) == (1, [1])
+    assert told.steps() in ([0], [0, 1])
 
 
 @pytest.mark.slow

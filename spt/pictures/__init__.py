@@ -1,0 +1,1 @@
+"""What a network sees and what it makes of it, as pictures."""
