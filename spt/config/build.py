@@ -23,6 +23,7 @@ from spt.data.module import ImageData
 from spt.distributed.batch_norm import replace_batch_norm
 from spt.method import Method
 from spt.module import SSLModule
+from spt.offline.linear_protocol import LinearProtocol
 from spt.optim.recipe import OptimizerRecipe
 from spt.pretrained.start import start_from
 from spt.types import Masks, Progress, Sample
@@ -54,11 +55,12 @@ def build_backbone(cfg: DictConfig, *, is_resuming: bool = False) -> Backbone:
     return backbone
 
 
-def rebuild_backbone(config: Mapping[str, Plain]) -> Backbone:
+def rebuild_backbone(config: Mapping[str, Plain], *, drop_path: float = 0.0) -> Backbone:
     """The backbone of a stored config, whose weights will be replaced: none are downloaded.
 
     Args:
         config: resolved, and found to be trusted by spt.config.trust.
+        drop_path: rate of stochastic depth at the last block, should it be trained further.
 
     Raises:
         ConfigError: there is no backbone in it, or it cannot be built here.
@@ -66,11 +68,18 @@ def rebuild_backbone(config: Mapping[str, Plain]) -> Backbone:
     node = config.get("backbone")
     if not isinstance(node, dict) or "_target_" not in node:
         raise ConfigError("The stored config has no backbone._target_; it was not written by a run.")
-    changes = {"pretrained": False} if "pretrained" in node else {}
+    changes: dict[str, Plain] = {"drop_path": drop_path} if "drop_path" in node else {}
+    if "pretrained" in node:
+        changes["pretrained"] = False
     try:
         return build_backbone(OmegaConf.create({"backbone": {**node, **changes}}), is_resuming=True)
     except InstantiationException as error:
         raise ConfigError(f"The backbone of the stored config cannot be built here: {error}") from None
+
+
+def build_protocol(cfg: DictConfig) -> LinearProtocol:
+    """The linear evaluation of cfg.protocol."""
+    return cast(LinearProtocol, _made(cfg.protocol))
 
 
 def build_method(cfg: DictConfig, *, is_resuming: bool = False) -> Method:

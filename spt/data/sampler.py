@@ -113,9 +113,7 @@ class EvaluationSampler(Sampler[list[Key]]):
         epoch: the pass over the data that the keys name.
     """
 
-    def __init__(
-        self, rows: Tensor, *, batch_size: int, rank: int = 0, world_size: int = 1, epoch: int = 0
-    ) -> None:
+    def __init__(self, rows: Tensor, *, batch_size: int, rank: int = 0, world_size: int = 1, epoch: int = 0) -> None:
         share = math.ceil(len(rows) / world_size)
         stripe = rows[rank * share : (rank + 1) * share].tolist()
         # duplicates that keep collective calls in step; their index says that no metric may count them

@@ -1,0 +1,186 @@
+"""Evaluations after training, from config to result: open the network, measure, write the figures beside the run."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from spt.config.build import build_data, build_protocol
+from spt.config.evaluated import Source, read_source
+from spt.config.handover import run_choices
+from spt.config.tree import Plain
+from spt.data.module import ImageData
+from spt.offline.embedder import Embedder, choose_device
+from spt.offline.features import parse_features
+from spt.offline.knn import knn_accuracies
+from spt.offline.linear_probe import linear_probe as measure_linear
+from spt.offline.network import Network, open_network
+from spt.offline.results import online_value, write_result, write_to_wandb
+from spt.reporting.quiet import quiet
+
+logger = logging.getLogger(__name__)
+
+
+class Evaluation(NamedTuple):
+    """What all evaluations have.
+
+    Attributes:
+        cfg: composed and checked.
+        source: as it was typed.
+        network: opened.
+        data: set up, without views.
+        started_at: of the clock.
+    """
+
+    cfg: DictConfig
+    source: Source
+    network: Network
+    data: ImageData
+    started_at: float
+
+    @property
+    def precision(self) -> str:
+        """That the network runs in."""
+        return str(self.cfg.precision or self.network.precision)
+
+    @property
+    def name(self) -> str:
+        """Of the result: other data than the run's, and another checkpoint than its last, are other results."""
+        data = run_choices()["data"]
+        words = [str(self.cfg.name)]
+        words += [data] if self.source.data not in (data, None) else []
+        words += [str(self.network.facts["checkpoint"]).partition(".")[0]] if self._names_a_checkpoint else []
+        return "-".join(words)
+
+    @property
+    def _names_a_checkpoint(self) -> bool:
+        path = self.source.path
+        is_checkpoint = path is not None and path.resolve() != self.source.run_folder
+        return "checkpoint" in self.network.facts and (is_checkpoint or self.cfg.checkpoint != "last")
+
+
+def prepare(cfg: DictConfig, *, drop_path: float = 0.0) -> Evaluation:
+    """Opens the network and the data set.
+
+    Raises:
+        ConfigError: one of them cannot be used.
+    """
+    quiet()
+    started_at = time.monotonic()
+    source = read_source(cfg.source)
+    network = open_network(
+        source, checkpoint=cfg.checkpoint, pretrained=cfg.pretrained, packages=list(cfg.trust), drop_path=drop_path
+    )
+    data = build_data(cfg)
+    data.prepare_data()
+    return Evaluation(cfg, source, network, data, started_at)
+
+
+def knn(cfg: DictConfig) -> float:
+    """k-NN accuracy with the run's own bank and validation images.
+
+    Returns:
+        Top-1 with cfg.reported_k neighbours, in [0, 1].
+
+    Raises:
+        ConfigError: the network or the data cannot be used.
+    """
+    evaluation = prepare(cfg)
+    embedder = Embedder(
+        evaluation.network,
+        augmentation=None,
+        features=parse_features([cfg.features], evaluation.network.backbone),
+        precision=evaluation.precision,
+        device=choose_device(cfg.device),
+        seed=cfg.seed,
+    )
+    evaluation.data.attach(embedder.views)
+    bank, val = (embedder.rows(loader).rows(cfg.features) for loader in evaluation.data.val_dataloader())
+    ks = list(dict.fromkeys([*cfg.k, cfg.reported_k]))
+    accuracies = knn_accuracies(bank, val, ks=ks, temperature=cfg.temperature, num_classes=evaluation.data.num_classes)
+    measured = {f"k={k}": value for k, value in accuracies.items()}
+    split = f"{len(val.labelled().labels)} validation images, bank of {len(bank.labelled().labels)} training images"
+    return _report(
+        evaluation,
+        metric="knn_top1",
+        value=accuracies[cfg.reported_k],
+        split=split,
+        details={"k": cfg.reported_k, "accuracies": measured},
+        line=f"k-NN top-1 {accuracies[cfg.reported_k]:.4f} with k={cfg.reported_k}"
+        + "".join(f", {value:.4f} with {k}" for k, value in accuracies.items() if k != cfg.reported_k),
+    )
+
+
+def linear_probe(cfg: DictConfig) -> float:
+    """Accuracy of a linear classifier by the protocol of cfg.protocol.
+
+    Returns:
+        Top-1 on the validation images, in [0, 1].
+
+    Raises:
+        ConfigError: the network or the data cannot be used, or the protocol asks for what they do not have.
+    """
+    evaluation = prepare(cfg)
+    protocol = build_protocol(cfg)
+    embedder = Embedder(
+        evaluation.network,
+        augmentation=protocol.augmentation,
+        features=parse_features(protocol.features, evaluation.network.backbone),
+        precision=evaluation.precision,
+        device=choose_device(cfg.device),
+        seed=cfg.seed,
+    )
+    evaluation.data.attach(embedder.views)
+    result = measure_linear(embedder, evaluation.data, protocol, held_out=cfg.held_out, refit=cfg.refit, seed=cfg.seed)
+    return _report(
+        evaluation,
+        metric="linear_top1",
+        value=result.top1,
+        split=result.split,
+        details={
+            "protocol": run_choices()["protocol"],
+            "features": result.features,
+            "base_lr": result.base_lr,
+            "chosen_by": result.chosen_by,
+            "candidates": [candidate._asdict() for candidate in result.candidates],
+        },
+        line=f"linear top-1 {result.top1:.4f} with {result.features}, base_lr {result.base_lr:g}",
+    )
+
+
+def _report(
+    evaluation: Evaluation, *, metric: str, value: float, split: str, details: Mapping[str, object], line: str
+) -> float:
+    """Writes a figure down in all places, and gives it back."""
+    cfg, network, source = evaluation.cfg, evaluation.network, evaluation.source
+    is_own_data = run_choices()["data"] == source.data
+    online = online_value(source.run_folder, f"val/{metric}", network.step) if is_own_data else None
+    path = Path(cfg.folder) / "evaluation" / f"{evaluation.name}.json"
+    seconds = time.monotonic() - evaluation.started_at
+    write_result(
+        path,
+        {
+            "metric": metric,
+            "value": value,
+            "online": online,
+            "split": split,
+            "data": run_choices()["data"],
+            **network.facts,
+            "precision": evaluation.precision,
+            **details,
+            "seconds": round(seconds, 2),
+            "versions": {"torch": str(torch.__version__)},
+            "config": OmegaConf.to_container(cfg, resolve=True),
+        },
+    )
+    config = cast("Mapping[str, Plain]", source.config())
+    write_to_wandb(source.run_folder, config, {f"evaluation/{evaluation.name}": value})
+    beside = "" if online is None else f"; the run's own probe: {online:.4f}"
+    logger.info("%s (%s)%s\n%s", line, split, beside, path)
+    return value
