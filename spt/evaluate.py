@@ -17,6 +17,7 @@ from spt.config.handover import run_choices
 from spt.config.tree import Plain
 from spt.data.module import ImageData
 from spt.offline.embedder import Embedder, choose_device
+from spt.offline.extraction import Extracted, extract
 from spt.offline.features import parse_features
 from spt.offline.knn import knn_accuracies
 from spt.offline.linear_probe import linear_probe as measure_linear
@@ -152,6 +153,44 @@ def linear_probe(cfg: DictConfig) -> float:
         },
         line=f"linear top-1 {result.top1:.4f} with {result.features}, base_lr {result.base_lr:g}",
     )
+
+
+def extract_features(cfg: DictConfig) -> Extracted:
+    """Writes features of a split to files, those that are there already left out.
+
+    Raises:
+        ConfigError: the network or the data cannot be used, or the folder holds other features.
+    """
+    evaluation = prepare(cfg)
+    data, network = evaluation.data, evaluation.network
+    embedder = Embedder(
+        network,
+        augmentation=None,
+        features=parse_features([cfg.features], network.backbone),
+        precision=evaluation.precision,
+        device=choose_device(cfg.device),
+        seed=cfg.seed,
+    )
+    data.attach(embedder.views)
+    images = OmegaConf.to_container(cfg.data.source, resolve=True)
+    shards = Path(cfg.folder) / "evaluation" / evaluation.name
+    result = extract(
+        embedder,
+        data,
+        split=cfg.split,
+        folder=shards,
+        shard_format=cfg.format,
+        shard_size=cfg.shard_size,
+        dtype=cfg.dtype,
+        identity={**network.facts, "precision": evaluation.precision, "data": run_choices()["data"], "images": images},
+    )
+    seconds = time.monotonic() - evaluation.started_at
+    content = {**network.facts, **result._asdict(), "folder": str(shards), "seconds": round(seconds, 2)}
+    config = OmegaConf.to_container(cfg, resolve=True)
+    write_result(shards.with_name(f"{shards.name}.json"), {**content, "config": config})
+    there = f", {result.num_skipped} of them there already" if result.num_skipped else ""
+    logger.info("%d images in %d shards%s\n%s", result.num_images, result.num_shards, there, shards)
+    return result
 
 
 def _report(
