@@ -11,18 +11,21 @@ from typing import NamedTuple, cast
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from spt.config.build import build_data, build_protocol
+from spt.config.build import build_augmentation, build_data, build_finetuner, build_protocol, build_recipe
 from spt.config.evaluated import Source, read_source
 from spt.config.handover import run_choices
 from spt.config.tree import Plain
 from spt.data.module import ImageData
-from spt.offline.embedder import Embedder, choose_device
+from spt.launch.callback import Rank
+from spt.offline.embedder import Embedder, choose_device, make_views
 from spt.offline.extraction import Extracted, extract
 from spt.offline.features import parse_features
+from spt.offline.finetuning import Finetuning
 from spt.offline.knn import knn_accuracies
 from spt.offline.linear_probe import linear_probe as measure_linear
 from spt.offline.network import Network, open_network
 from spt.offline.results import online_value, write_result, write_to_wandb
+from spt.reporting.metrics_file import MetricsFile
 from spt.reporting.quiet import quiet
 
 logger = logging.getLogger(__name__)
@@ -48,7 +51,8 @@ class Evaluation(NamedTuple):
     @property
     def precision(self) -> str:
         """That the network runs in."""
-        return str(self.cfg.precision or self.network.precision)
+        chosen = self.cfg.precision
+        return str(chosen.name if isinstance(chosen, DictConfig) else chosen or self.network.precision)
 
     @property
     def name(self) -> str:
@@ -155,6 +159,43 @@ def linear_probe(cfg: DictConfig) -> float:
     )
 
 
+def finetune(cfg: DictConfig) -> float:
+    """Accuracy of the whole network after it has learnt from labels; on one of `trainer.devices` processes.
+
+    Returns:
+        Top-1 on the validation images after the last pass, in [0, 1].
+
+    Raises:
+        ConfigError: the network or the data cannot be used.
+    """
+    recipe = build_recipe(cfg)
+    evaluation = prepare(cfg, drop_path=recipe.drop_path)
+    data, network = evaluation.data, evaluation.network
+    views = make_views(network, build_augmentation(cfg), seed=cfg.seed)
+    data.attach(views)
+    module = Finetuning(network.backbone, views=views, data=data, recipe=recipe, seed=cfg.seed).train()
+    folder = Path(cfg.folder) / "evaluation" / evaluation.name
+    trainer = build_finetuner(cfg, folder=folder, callbacks=[Rank(folder)], loggers=[MetricsFile(folder)])
+    trainer.fit(module)
+    if trainer.current_epoch % cfg.trainer.check_val_every_n_epoch or not module.num_val:
+        trainer.validate(module, verbose=False)
+    if not trainer.is_global_zero:
+        return module.top1
+    return _report(
+        evaluation,
+        metric="finetune_top1",
+        value=module.top1,
+        split=f"{module.num_val} validation images, learnt from {len(data.splits.train.labels)} training images",
+        details={
+            "epochs": trainer.current_epoch,
+            "steps": trainer.global_step,
+            "world_size": trainer.world_size,
+            "strategy": run_choices()["strategy"],
+        },
+        line=f"fine-tuned top-1 {module.top1:.4f}",
+    )
+
+
 def extract_features(cfg: DictConfig) -> Extracted:
     """Writes features of a split to files, those that are there already left out.
 
@@ -182,7 +223,13 @@ def extract_features(cfg: DictConfig) -> Extracted:
         shard_format=cfg.format,
         shard_size=cfg.shard_size,
         dtype=cfg.dtype,
-        identity={**network.facts, "precision": evaluation.precision, "data": run_choices()["data"], "images": images},
+        identity={
+            **network.facts,
+            "source": Path(str(cfg.source)).name,
+            "precision": evaluation.precision,
+            "data": run_choices()["data"],
+            "images": images,
+        },
     )
     seconds = time.monotonic() - evaluation.started_at
     content = {**network.facts, **result._asdict(), "folder": str(shards), "seconds": round(seconds, 2)}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spt.config.errors import ConfigError
 from spt.config.evaluated import TIMM, Source, read_source
+from spt.config.machine import joined_group
 from spt.config.tree import ConfigTree, Plain, dotted_keys, project_tree
 
 FOLDER = "evaluation"
@@ -42,6 +43,12 @@ def begin(script: str, help_text: str) -> None:
             raise ConfigError(
                 "-m would write several results under one name: an evaluation is one command.\n"
                 f"    try: for run in runs/*/*; do python scripts/{script}.py source=$run; done"
+            )
+        group = joined_group()
+        if group is not None and group.world_size > 1:
+            raise ConfigError(
+                f"{group.launcher} has started {group.world_size} processes, and an evaluation starts its own.\n"
+                f"    try: python scripts/{script}.py ... without it; finetune.py takes trainer.devices=N strategy=ddp"
             )
         given = expanded(script, args.overrides)
     except ConfigError as error:
