@@ -7,11 +7,15 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spt.config.errors import ConfigError
 from spt.config.evaluated import TIMM, Source, read_source
 from spt.config.machine import joined_group
 from spt.config.tree import ConfigTree, Plain, dotted_keys, project_tree
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
 
 FOLDER = "evaluation"
 """In conf: the root of every evaluation's config. In a run folder: where results go."""
@@ -62,6 +66,29 @@ def tree_of(script: str) -> ConfigTree:
     """The YAML files of an evaluation: its own, and the groups that it shares with training."""
     conf = project_tree().folders[0]
     return ConfigTree((conf / FOLDER, conf), script)
+
+
+def compose_evaluation(script: str, *overrides: str) -> DictConfig:
+    """The config of an evaluation for a notebook, a script or a test, as its command line would have it.
+
+    Args:
+        script: knn | linear_probe | finetune | extract_features.
+        overrides: as on the command line, for example "source=runs/...", "data=cifar10".
+
+    Raises:
+        ConfigError: everything that is wrong.
+    """
+    from omegaconf import OmegaConf, open_dict, read_write
+
+    from spt.config.composer import open_composer
+
+    words = expanded(script, overrides)
+    with open_composer(tree_of(script)) as composer:
+        cfg = composer.compose(composer.read(words, multirun=False), job=0)
+    with read_write(cfg), open_dict(cfg):
+        del cfg["hydra"]  # read-only, and no part of what an evaluation sees
+    OmegaConf.resolve(cfg)
+    return cfg
 
 
 def expanded(script: str, words: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A process of a run on several devices, as `spt.launch.ranks` starts it: python -m spt.launch.rank NOTES PARENT TASK."""
+"""A process of a run on several devices: python -m spt.launch.rank NOTES PARENT TASK. See `spt.launch.ranks`."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -192,10 +192,13 @@ class Finetuning(LightningModule):
 
 
 def layer_groups(network: nn.Module, recipe: FinetuningRecipe) -> list[dict[str, object]]:
-    """Parameters of a timm model by layer: the last block's norm learns at the full rate, each block before it at
-    layer_decay of the next one's; biases, norms, the class token and positions are not decayed.
+    """Parameters of a timm model by layer, each with its share of the classifier's learning rate.
 
-    Paper: BEiT, arXiv 2106.08254, as MAE's util/lr_decay.py. Which layer a parameter is of is timm's knowledge.
+    The last block and the final norm learn at layer_decay of the classifier's rate, each block before at layer_decay of
+    the next one's, the patch embedding and positions below all blocks. Biases, norms, the class token and positions are
+    not decayed. Which layer a parameter is of is timm's knowledge.
+
+    Paper: BEiT, arXiv 2106.08254, as MAE's util/lr_decay.py, which lets the final norm learn at the full rate.
     """
     groups: list[dict[str, object]] = param_groups_layer_decay(
         network,
@@ -203,4 +206,12 @@ def layer_groups(network: nn.Module, recipe: FinetuningRecipe) -> list[dict[str,
         no_weight_decay_list=network.no_weight_decay() if isinstance(network, NamesUndecayed) else (),
         layer_decay=recipe.layer_decay,
     )
-    return [{"params": group["params"], _SCALE: group["lr_scale"], _DECAY: group["weight_decay"]} for group in groups]
+    return [
+        {
+            "params": group["params"],
+            _SCALE: recipe.layer_decay
+            * cast(float, group["lr_scale"]),  # timm's last layer is the one below our classifier
+            _DECAY: group["weight_decay"],
+        }
+        for group in groups
+    ]
