@@ -53,8 +53,15 @@ SPT_MAY_USE = {
     ),
     # networks of runs, files and timm on a data set, as protocols; what reads a config is spt.evaluate
     "spt.offline": (
-        *LEAVES, "spt.backbones", "spt.checkpoint", "spt.config", "spt.data", "spt.evaluation", "spt.export",
-        "spt.reporting", "spt.views",
+        *LEAVES,
+        "spt.backbones",
+        "spt.checkpoint",
+        "spt.config",
+        "spt.data",
+        "spt.evaluation",
+        "spt.export",
+        "spt.reporting",
+        "spt.views",
     ),  # fmt: skip
     "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student", "spt.checkpoint"),
 }
