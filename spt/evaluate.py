@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -27,6 +27,7 @@ from spt.offline.network import Network, open_network
 from spt.offline.results import online_value, write_result, write_to_wandb
 from spt.reporting.metrics_file import MetricsFile
 from spt.reporting.quiet import quiet
+from spt.views.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +64,27 @@ class Evaluation(NamedTuple):
         words += [str(self.network.facts["checkpoint"]).partition(".")[0]] if self._names_a_checkpoint else []
         return "-".join(words)
 
+    def embedder(self, features: Sequence[str], *, augmentation: View | None = None) -> Embedder:
+        """The network with its views, which the data's workers know from here on.
+
+        Args:
+            features: choices of layers, see spt.offline.features.
+            augmentation: of training passes; None for none.
+
+        Raises:
+            ConfigError: the network does not have such layers, or there is no such device or precision.
+        """
+        made = Embedder(
+            self.network,
+            augmentation=augmentation,
+            features=parse_features(features, self.network.backbone),
+            precision=self.precision,
+            device=choose_device(self.cfg.device),
+            seed=self.cfg.seed,
+        )
+        self.data.attach(made.views)
+        return made
+
     @property
     def _names_a_checkpoint(self) -> bool:
         path = self.source.path
@@ -97,15 +119,7 @@ def knn(cfg: DictConfig) -> float:
         ConfigError: the network or the data cannot be used.
     """
     evaluation = prepare(cfg)
-    embedder = Embedder(
-        evaluation.network,
-        augmentation=None,
-        features=parse_features([cfg.features], evaluation.network.backbone),
-        precision=evaluation.precision,
-        device=choose_device(cfg.device),
-        seed=cfg.seed,
-    )
-    evaluation.data.attach(embedder.views)
+    embedder = evaluation.embedder([cfg.features])
     bank, val = (embedder.rows(loader).rows(cfg.features) for loader in evaluation.data.val_dataloader())
     ks = list(dict.fromkeys([*cfg.k, cfg.reported_k]))
     accuracies = knn_accuracies(bank, val, ks=ks, temperature=cfg.temperature, num_classes=evaluation.data.num_classes)
@@ -133,15 +147,7 @@ def linear_probe(cfg: DictConfig) -> float:
     """
     evaluation = prepare(cfg)
     protocol = build_protocol(cfg)
-    embedder = Embedder(
-        evaluation.network,
-        augmentation=protocol.augmentation,
-        features=parse_features(protocol.features, evaluation.network.backbone),
-        precision=evaluation.precision,
-        device=choose_device(cfg.device),
-        seed=cfg.seed,
-    )
-    evaluation.data.attach(embedder.views)
+    embedder = evaluation.embedder(protocol.features, augmentation=protocol.augmentation)
     result = measure_linear(embedder, evaluation.data, protocol, held_out=cfg.held_out, refit=cfg.refit, seed=cfg.seed)
     return _report(
         evaluation,
@@ -204,15 +210,7 @@ def extract_features(cfg: DictConfig) -> Extracted:
     """
     evaluation = prepare(cfg)
     data, network = evaluation.data, evaluation.network
-    embedder = Embedder(
-        network,
-        augmentation=None,
-        features=parse_features([cfg.features], network.backbone),
-        precision=evaluation.precision,
-        device=choose_device(cfg.device),
-        seed=cfg.seed,
-    )
-    data.attach(embedder.views)
+    embedder = evaluation.embedder([cfg.features])
     images = OmegaConf.to_container(cfg.data.source, resolve=True)
     shards = Path(cfg.folder) / "evaluation" / evaluation.name
     result = extract(
