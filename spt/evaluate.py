@@ -57,11 +57,14 @@ class Evaluation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the result: other data than the run's, and another checkpoint than its last, are other results."""
-        data = run_choices()["data"]
+        """Of the result. Other data than the run's, a checkpoint or export that is named: each is another result."""
+        data, path = run_choices()["data"], self.source.path
         words = [str(self.cfg.name)]
         words += [data] if self.source.data not in (data, None) else []
-        words += [str(self.network.facts["checkpoint"]).partition(".")[0]] if self._names_a_checkpoint else []
+        if path is not None and path.resolve() != self.source.run_folder:
+            words.append(str(self.network.facts.get("checkpoint", path.name)).rpartition(".")[0] or path.name)
+        elif self.cfg.checkpoint != "last":
+            words.append(str(self.network.facts["checkpoint"]).rpartition(".")[0])
         return "-".join(words)
 
     def embedder(self, features: Sequence[str], *, augmentation: View | None = None) -> Embedder:
@@ -84,12 +87,6 @@ class Evaluation(NamedTuple):
         )
         self.data.attach(made.views)
         return made
-
-    @property
-    def _names_a_checkpoint(self) -> bool:
-        path = self.source.path
-        is_checkpoint = path is not None and path.resolve() != self.source.run_folder
-        return "checkpoint" in self.network.facts and (is_checkpoint or self.cfg.checkpoint != "last")
 
 
 def prepare(cfg: DictConfig, *, drop_path: float = 0.0) -> Evaluation:

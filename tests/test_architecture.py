@@ -62,7 +62,7 @@ SPT_MAY_USE = {
         "spt.export",
         "spt.reporting",
         "spt.views",
-    ),  # fmt: skip
+    ),
     "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student", "spt.checkpoint"),
 }
 # nothing else in spt knows hydra or omegaconf; sweepers and launchers are Hydra's own interfaces

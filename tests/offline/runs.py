@@ -41,9 +41,9 @@ def trained(method: str = "simclr", *words: str) -> Path:
     return folder
 
 
-def copy_of_trained(folder: Path) -> Path:
-    """The same run in a folder that may be written to."""
-    shutil.copytree(trained(), folder, ignore=shutil.ignore_patterns("evaluation"))
+def copy_of_trained(folder: Path, *words: str) -> Path:
+    """A run of SimCLR in a folder that may be written to."""
+    shutil.copytree(trained("simclr", *words), folder, ignore=shutil.ignore_patterns("evaluation"))
     return folder
 
 

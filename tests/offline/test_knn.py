@@ -13,6 +13,8 @@ from spt.config.errors import ConfigError
 from spt.config.evaluation import compose_evaluation
 from spt.evaluate import knn
 from spt.evaluation.rows import Rows
+from spt.export.evaluated import Evaluated
+from spt.export.export import export_backbone
 from spt.offline.knn import knn_accuracies
 from spt.reporting.metrics_file import read_metrics
 from tests.offline.runs import copy_of_trained, random_rows, trained
@@ -65,6 +67,21 @@ def test_an_earlier_checkpoint_and_other_data_are_other_results(tmp_path: Path) 
     ]  # fmt: skip
     assert result(folder, "knn-fake")["online"] is None
     assert result(folder, "knn-step00000004")["k"] == 3
+
+
+@pytest.mark.parametrize("words", [(), ("precision=bf16-mixed",)], ids=["32-true", "bf16-mixed"])
+def test_an_export_in_the_runs_folder_has_the_runs_figure_under_a_name_of_its_own(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """On the run's data; an export does not know the precision that its run was evaluated in."""
+    folder = copy_of_trained(tmp_path / "run", *words)
+    evaluated = Evaluated(folder, checkpoint="last", packages=[])
+    exported, _ = export_backbone(evaluated, format="safetensors", output=None, verify=False)
+    value = knn(compose_evaluation("knn", f"source={exported}", *words))
+    assert [path.name for path in (folder / "evaluation").iterdir()] == [f"knn-{exported.stem}.json"]
+    online = result(folder, f"knn-{exported.stem}")["online"]
+    assert isinstance(online, float)
+    assert round(value * NUM_VAL) == round(online * NUM_VAL)
 
 
 def naive_accuracy(bank: Rows, queries: Rows, k: int, temperature: float, num_classes: int) -> float:
