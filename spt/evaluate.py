@@ -52,8 +52,7 @@ class Evaluation(NamedTuple):
     @property
     def precision(self) -> str:
         """That the network runs in."""
-        chosen = self.cfg.precision
-        return str(chosen.name if isinstance(chosen, DictConfig) else chosen or self.network.precision)
+        return str(OmegaConf.select(self.cfg, "precision.name") or self.network.precision)
 
     @property
     def name(self) -> str:
