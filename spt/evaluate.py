@@ -59,7 +59,7 @@ class Evaluation(NamedTuple):
         """Of the result. Other data than the run's, a checkpoint or export that is named: each is another result."""
         data, path = run_choices()["data"], self.source.path
         words = [str(self.cfg.name)]
-        words += [data] if self.source.data not in (data, None) else []
+        words += [data] if self.source.data != data else []
         if path is not None and path.resolve() != self.source.run_folder:
             words.append(str(self.network.facts.get("checkpoint", path.name)).rpartition(".")[0] or path.name)
         elif self.cfg.checkpoint != "last":
@@ -100,9 +100,17 @@ def prepare(cfg: DictConfig, *, drop_path: float = 0.0) -> Evaluation:
     network = open_network(
         source, checkpoint=cfg.checkpoint, pretrained=cfg.pretrained, packages=list(cfg.trust), drop_path=drop_path
     )
+    torch.set_float32_matmul_precision(_matmul(cfg, source))
     data = build_data(cfg)
     data.prepare_data()
     return Evaluation(cfg, source, network, data, started_at)
+
+
+def _matmul(cfg: DictConfig, source: Source) -> str:
+    """How float32 is multiplied on a GPU: as the run did, or as cfg.precision says; in full where neither tells."""
+    stored = source.config().get("precision")
+    known = stored.get("matmul") if isinstance(stored, dict) else None
+    return str(OmegaConf.select(cfg, "precision.matmul") or known or "highest")
 
 
 def knn(cfg: DictConfig) -> float:
