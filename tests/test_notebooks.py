@@ -11,6 +11,7 @@ from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SEVERAL_RUNS = {"compare_runs"}  # half a minute; the others train one small run each
 
 
 def named(path: Path) -> str:
@@ -30,7 +31,11 @@ def test_a_notebook_is_stripped_of_its_outputs(path: Path) -> None:
         assert cell.get("execution_count") is None, cell.source
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] if path.stem in SEVERAL_RUNS else []) for path in NOTEBOOKS],
+    ids=named,
+)
 def test_a_notebook_runs_from_the_first_cell_to_the_last(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
