@@ -61,10 +61,22 @@ SPT_MAY_USE = {
         "spt.sweep.record",
         "spt.sweep.table",
     ),
+    # networks of runs, files and timm on a data set, as protocols; what reads a config is spt.evaluate
+    "spt.offline": (
+        *LEAVES,
+        "spt.backbones",
+        "spt.checkpoint",
+        "spt.config",
+        "spt.data",
+        "spt.evaluation",
+        "spt.export",
+        "spt.reporting",
+        "spt.views",
+    ),
     "spt.strategies": (*LEAVES, "spt.method", "spt.teacher_student", "spt.checkpoint"),
 }
 # nothing else in spt knows hydra or omegaconf; sweepers and launchers are Hydra's own interfaces
-CONFIG_USERS = ("spt.run", "spt.config", "spt.sweep")
+CONFIG_USERS = ("spt.run", "spt.evaluate", "spt.config", "spt.sweep")
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 

@@ -69,7 +69,16 @@ def timm_backbone(
             f"backbone.name={name} does not take an argument it was given: {error}. "
             f"Remove it from backbone.options, or choose another model."
         ) from error
-    recipe = TimmRecipe(name, {"num_classes": 0, **options})
+    return wrapped(network, TimmRecipe(name, {"num_classes": 0, **options}))
+
+
+def wrapped(network: nn.Module, recipe: TimmRecipe) -> TokenTransformer | PooledBackbone:
+    """A timm model as a backbone; plain ViTs give tokens.
+
+    Args:
+        network: without classifier.
+        recipe: that built it.
+    """
     if type(network) is TimmVisionTransformer:
         return TokenTransformer(network, recipe)
     return PooledBackbone(network, recipe)

@@ -54,19 +54,40 @@ class TokenTransformer(TokenBackbone):
             [B, N_keep, D].
         """
         network = self.network
+        return self._features(network.norm(network.blocks(self._embedded(images, keep))))
+
+    def last_blocks(self, images: Tensor, num_blocks: int) -> list[Features]:
+        """Features of each of the last blocks, each after the final norm; those of the last are what `forward` gives.
+
+        Args:
+            images: [B, 3, H, W]; H and W multiples of patch_size.
+            num_blocks: from 1 to the depth.
+        """
+        tokens, features = self._embedded(images, None), []
+        for left, block in zip(range(len(self.network.blocks), 0, -1), self.network.blocks, strict=True):
+            tokens = block(tokens)
+            if left <= num_blocks:
+                features.append(self._features(self.network.norm(tokens)))
+        return features
+
+    def _embedded(self, images: Tensor, keep: Tensor | None) -> Tensor:
+        """What the first block sees: prefix tokens and patches, with their positions."""
+        network = self.network
         patches = network.patch_embed(images).reshape(len(images), -1, self.embed_dim)  # [B, N, D]
         prefix_positions, patch_positions = self._positions(images.shape[-2], images.shape[-1])
         patches = patches + patch_positions
         if keep is not None:
             patches = patches.gather(1, keep[..., None].expand(-1, -1, self.embed_dim))  # [B, N_keep, D]
         prefix: list[Tensor] = [token for token in (network.cls_token, network.reg_token) if token is not None]
-        num_prefix = network.num_prefix_tokens
         if prefix:
             patches = torch.cat([(torch.cat(prefix, 1) + prefix_positions).expand(len(images), -1, -1), patches], dim=1)
-        tokens = network.norm(network.blocks(network.norm_pre(network.pos_drop(patches))))
+        return network.norm_pre(network.pos_drop(patches))
+
+    def _features(self, tokens: Tensor) -> Features:
+        num_prefix = self.network.num_prefix_tokens
         if not num_prefix:
             return Features(tokens.mean(1), tokens)
-        embeddings = tokens[:, 0].clone() if network.has_class_token else tokens[:, num_prefix:].mean(1)
+        embeddings = tokens[:, 0].clone() if self.network.has_class_token else tokens[:, num_prefix:].mean(1)
         return Features(embeddings, tokens[:, num_prefix:].contiguous())
 
     def recipe(self) -> TimmRecipe:

@@ -23,9 +23,12 @@ from spt.data.module import ImageData
 from spt.distributed.batch_norm import replace_batch_norm
 from spt.method import Method
 from spt.module import SSLModule
+from spt.offline.finetuning import FinetuningRecipe
+from spt.offline.linear_protocol import LinearProtocol
 from spt.optim.recipe import OptimizerRecipe
 from spt.pretrained.start import start_from
 from spt.types import Masks, Progress, Sample
+from spt.views.view import View
 from spt.views.views import Views
 
 
@@ -54,11 +57,12 @@ def build_backbone(cfg: DictConfig, *, is_resuming: bool = False) -> Backbone:
     return backbone
 
 
-def rebuild_backbone(config: Mapping[str, Plain]) -> Backbone:
+def rebuild_backbone(config: Mapping[str, Plain], *, drop_path: float = 0.0) -> Backbone:
     """The backbone of a stored config, whose weights will be replaced: none are downloaded.
 
     Args:
         config: resolved, and found to be trusted by spt.config.trust.
+        drop_path: rate of stochastic depth at the last block, should it be trained further.
 
     Raises:
         ConfigError: there is no backbone in it, or it cannot be built here.
@@ -66,11 +70,54 @@ def rebuild_backbone(config: Mapping[str, Plain]) -> Backbone:
     node = config.get("backbone")
     if not isinstance(node, dict) or "_target_" not in node:
         raise ConfigError("The stored config has no backbone._target_; it was not written by a run.")
-    changes = {"pretrained": False} if "pretrained" in node else {}
+    changes: dict[str, Plain] = {"drop_path": drop_path} if "drop_path" in node else {}
+    if "pretrained" in node:
+        changes["pretrained"] = False
     try:
         return build_backbone(OmegaConf.create({"backbone": {**node, **changes}}), is_resuming=True)
     except InstantiationException as error:
         raise ConfigError(f"The backbone of the stored config cannot be built here: {error}") from None
+
+
+def build_recipe(cfg: DictConfig) -> FinetuningRecipe:
+    """The numbers of cfg.recipe."""
+    return cast(FinetuningRecipe, _made(cfg.recipe))
+
+
+def build_augmentation(cfg: DictConfig) -> View:
+    """The augmentation of cfg.augmentation."""
+    return cast(View, _made(cfg.augmentation))
+
+
+def build_finetuner(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], loggers: Sequence[Logger]) -> Trainer:
+    """Lightning's Trainer for a fine-tuning: the same settings, and no checkpoints."""
+    return Trainer(
+        accelerator=cfg.trainer.accelerator,
+        devices=cfg.trainer.devices,
+        num_nodes=cfg.trainer.num_nodes,
+        strategy=cast(Strategy, _made(cfg.strategy)),
+        precision=cfg.precision.name,
+        max_epochs=-1 if cfg.trainer.max_epochs is None else cfg.trainer.max_epochs,
+        max_steps=cfg.trainer.max_steps,
+        accumulate_grad_batches=cfg.trainer.accumulate_grad_batches,
+        check_val_every_n_epoch=cfg.trainer.check_val_every_n_epoch,
+        num_sanity_val_steps=0,
+        log_every_n_steps=cfg.trainer.log_every_n_steps,
+        deterministic=cfg.trainer.deterministic,
+        profiler=cfg.trainer.profiler,
+        callbacks=callbacks,
+        logger=list(loggers),
+        default_root_dir=folder,
+        enable_checkpointing=False,
+        enable_progress_bar=False,  # one line a pass
+        use_distributed_sampler=False,
+        enable_model_summary=False,
+    )
+
+
+def build_protocol(cfg: DictConfig) -> LinearProtocol:
+    """The linear evaluation of cfg.protocol."""
+    return cast(LinearProtocol, _made(cfg.protocol))
 
 
 def build_method(cfg: DictConfig, *, is_resuming: bool = False) -> Method:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from hydra import version
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
@@ -95,6 +95,12 @@ class Composer(NamedTuple):
         """The config of a sweep as a whole: what its runs differ in is left at its default."""
         own = [_word(override) for override in overrides if override.key_or_group.startswith(("hydra.", "sweep."))]
         return self._load(meant_choices(overrides, self.tree) + own)
+
+    def node(self, words: Sequence[str], key: str) -> dict[str, Plain]:
+        """What words give under one key of the root, unchecked, its references resolved."""
+        cfg = self._load(list(words))
+        _name_job(cfg, 0)
+        return cast("dict[str, Plain]", OmegaConf.to_container(cfg[key], resolve=True))
 
     def jobs(self, overrides: Sequence[Override]) -> list[list[str]]:
         """Words of every run of a sweep. Of an interval, whose values a sweeper chooses later, both ends."""

@@ -30,6 +30,9 @@ GROUPS = {
     "hydra/launcher": "where they run",
 }
 
+OF_SCRIPTS = ("evaluation",)
+"""Folders whose options train.py does not take."""
+
 TEXT = """\
 Self-supervised pretraining of vision models. One command, one run folder with metrics, checkpoints and plots.
 
@@ -45,6 +48,7 @@ Five useful commands:
   python train.py -m method=dino,byol seed=1,2,3          a run for every combination
   python train.py method=dino --cfg job --resolve         what would run, every number filled in
 
+After training: python scripts/knn.py source=RUN_FOLDER, and linear_probe.py, finetune.py, extract_features.py.
 Read on: README.md, conf/config.yaml (the table of contents), CONTRIBUTING.md (add a method, backbone, data set).
 Hydra's own flags: python train.py --hydra-help
 """
@@ -53,7 +57,7 @@ Hydra's own flags: python train.py --hydra-help
 def help_text(conf: Path = CONF) -> str:
     """The whole help, with the options that exist in a conf folder."""
     known = [group for group in GROUPS if (conf / group).is_dir()]
-    explained = {group.split("/")[0] for group in GROUPS}
+    explained = {group.split("/")[0] for group in (*GROUPS, *OF_SCRIPTS)}
     others = sorted(name for name in os.listdir(conf) if (conf / name).is_dir() and name not in explained)
     lines = [line for group in [*known, *others] for line in _group_lines(conf, group)]
     return TEXT.format(groups="\n".join(lines))

@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from spt.config.errors import ConfigError
-from spt.data.images import Cropper, Key, Samples, Source, Splits
+from spt.data.images import Cropper, ImageSet, Key, Samples, Source, Splits
 from spt.data.sampler import EvaluationSampler, GlobalBatchSampler, Position, shuffled
 from spt.distributed.gather import rank, world_size
 from spt.types import Sample
-from spt.views.draws import BANK_STREAM
+from spt.views.draws import BANK_STREAM, ORDER_STREAM
 
 logger = logging.getLogger(__name__)
 
@@ -169,6 +169,24 @@ class ImageData(LightningDataModule):
         images = (self.splits.train, self.splits.val)[loader]
         samples = Samples(images, self._cropper_for(images.needs_cropper), is_training=False)
         return samples.__getitems__([Key(0, row) for row in rows])
+
+    def training_batches(self, rows: Tensor, *, epoch: int, batch_size: int) -> SampleLoader:
+        """Some training images in an order of this epoch, to be augmented; the last batch may be smaller.
+
+        Args:
+            rows: [n], int64, positions in the training set.
+            epoch: the pass over them: it fixes order and augmentation.
+            batch_size: images.
+        """
+        train = self.splits.train
+        order = shuffled(len(rows), seed=self.seed, stream=ORDER_STREAM, epoch=epoch)
+        samples = Samples(train, self._cropper_for(train.needs_cropper), is_training=True)
+        return self._loader(samples, EvaluationSampler(rows[order], batch_size=batch_size, epoch=epoch))
+
+    def evaluation_batches(self, images: ImageSet, rows: Tensor) -> SampleLoader:
+        """Some images of a split without augmentation, in the order of `rows`, [n], int64."""
+        samples = Samples(images, self._cropper_for(images.needs_cropper), is_training=False)
+        return self._loader(samples, EvaluationSampler(rows, batch_size=self.evaluation_batch_size))
 
     def _bank_rows(self) -> Tensor:
         """Positions in the training set of the images that k-NN searches, ascending."""

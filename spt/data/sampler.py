@@ -110,20 +110,22 @@ class EvaluationSampler(Sampler[list[Key]]):
         batch_size: images per device.
         rank: of this process.
         world_size: processes.
+        epoch: the pass over the data that the keys name.
     """
 
-    def __init__(self, rows: Tensor, *, batch_size: int, rank: int, world_size: int) -> None:
+    def __init__(self, rows: Tensor, *, batch_size: int, rank: int = 0, world_size: int = 1, epoch: int = 0) -> None:
         share = math.ceil(len(rows) / world_size)
         stripe = rows[rank * share : (rank + 1) * share].tolist()
         # duplicates that keep collective calls in step; their index says that no metric may count them
         self.indices = stripe + [-1] * (share - len(stripe))
         self.batch_size = batch_size
+        self.epoch = epoch
 
     def __len__(self) -> int:
         """Batches, the same number on every process."""
         return math.ceil(len(self.indices) / self.batch_size)
 
     def __iter__(self) -> Iterator[list[Key]]:
-        """Keys of one batch after the other; the epoch is always 0."""
+        """Keys of one batch after the other."""
         for first in range(0, len(self.indices), self.batch_size):
-            yield [Key(0, index) for index in self.indices[first : first + self.batch_size]]
+            yield [Key(self.epoch, index) for index in self.indices[first : first + self.batch_size]]

@@ -20,6 +20,7 @@ def header(evaluated: Evaluated) -> dict[str, str]:
         "metrics": json.dumps(scores(evaluated)),
         "timm": json.dumps(timm),
         "image_size": str(inputs.size),
+        "evaluation_crop": str(inputs.crop),
         "mean": json.dumps(inputs.mean),
         "std": json.dumps(inputs.std),
         "versions": json.dumps(dict(origin.versions)),

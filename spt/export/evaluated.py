@@ -99,9 +99,13 @@ class Evaluated:
         network.load_state_dict({name: self.read(name) for name in self.tensors}, strict=True)
         return network.eval()
 
-    def build_backbone(self) -> Backbone:
-        """The network as this project builds it, in evaluation mode."""
-        backbone = rebuild_backbone(self._config)
+    def build_backbone(self, drop_path: float = 0.0) -> Backbone:
+        """The network as this project builds it, in evaluation mode.
+
+        Args:
+            drop_path: rate of stochastic depth at the last block, should it be trained further.
+        """
+        backbone = rebuild_backbone(self._config, drop_path=drop_path)
         stored = self._stored.read_weights(self._names.values())
         backbone.network.load_state_dict({name: stored[key] for name, key in self._names.items()}, strict=True)
         return backbone.eval()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -26,6 +26,8 @@ from spt.config.machine import count_cores
 from spt.launch.ending import write_ending
 from spt.launch.failures import CONFIG, FOLDER, PROCESS, STOPPING, VALUE, Failure, first_failure
 from spt.launch.process import listening, restored_handlers
+from spt.launch.task import PRETRAINING
+from spt.reporting.summary import Status
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -36,8 +38,8 @@ _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 _STOPPED = {code for number in _FORWARDED for code in (128 + number, -number)}  # exit codes of ranks told to stop
 
 
-def launch(cfg: DictConfig, *, num_ranks: int) -> float | None:
-    """Runs the experiment on `num_ranks` processes of this machine. Call it in the main thread.
+def launch(cfg: DictConfig, *, num_ranks: int, task: str = PRETRAINING) -> float | None:
+    """Performs a task with a config on `num_ranks` processes of this machine. Call it in the main thread.
 
     The ranks read the config that was composed and checked here, with its run folder. When one fails, the others are
     ended; so are all of them when this process is.
@@ -52,27 +54,28 @@ def launch(cfg: DictConfig, *, num_ranks: int) -> float | None:
     """
     folder = Path(run_folder())
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "summary.json").unlink(missing_ok=True)  # of an earlier run in this folder: not how this one ended
-    started_at = time.monotonic()
+    if task == PRETRAINING:
+        (folder / "summary.json").unlink(missing_ok=True)  # of an earlier run in this folder: not how this one ended
+    ending = _Ending(cfg, folder, num_ranks, task, time.monotonic())
     with tempfile.TemporaryDirectory(prefix="spt-", ignore_cleanup_errors=True) as name:
         notes = Path(name)
         (notes / CONFIG).write_text(write_config(cfg), encoding="utf-8")
         heard: list[int] = []
         try:
-            _run_ranks(notes, num_ranks, heard)
+            _run_ranks(notes, num_ranks, task, heard)
         except SignalException as end:
-            _end_preempted(cfg, folder, num_ranks, int(end.sigval), started_at)
+            ending.preempted(int(end.sigval))
         except ChildFailedError as error:
             codes = {rank: failed.exitcode for rank, failed in error.failures.items()}
             if set(codes.values()) <= _STOPPED and not any(notes.glob("failure-*.json")):
                 # or a rank was told, and told the rest
-                _end_preempted(cfg, folder, num_ranks, next(iter(heard), signal.SIGTERM), started_at)
-            _end_failed(cfg, folder, first_failure(notes, codes), num_ranks, started_at)
+                ending.preempted(next(iter(heard), signal.SIGTERM))
+            ending.failed(first_failure(notes, codes))
         value = json.loads((notes / VALUE).read_text())
     return None if value is None else float(value)
 
 
-def _run_ranks(notes: Path, num_ranks: int, heard: list[int]) -> None:
+def _run_ranks(notes: Path, num_ranks: int, task: str, heard: list[int]) -> None:
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
@@ -101,7 +104,7 @@ def _run_ranks(notes: Path, num_ranks: int, heard: list[int]) -> None:
             with suppress(ProcessLookupError):  # it has ended
                 os.kill(int(file.read_text()), number)
 
-    arguments = ["-m", "spt.launch.rank", str(notes), str(os.getpid())]
+    arguments = ["-m", "spt.launch.rank", str(notes), str(os.getpid()), task]
     with _environment(notes, num_ranks), restored_handlers(), _without_elastic_log(), listening(stop):
         for number in _FORWARDED:
             signal.signal(number, forward)
@@ -134,14 +137,30 @@ def _without_elastic_log() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def _end_preempted(cfg: DictConfig, folder: Path, num_ranks: int, number: int, started_at: float) -> NoReturn:
-    write_ending(cfg, folder, "preempted", None, world_size=num_ranks, seconds=time.monotonic() - started_at)
-    raise SystemExit(128 + number)
+class _Ending(NamedTuple):
+    """How a run that did not complete is told of: by summary.json, where it is a pretraining, and by an error."""
 
+    cfg: DictConfig
+    folder: Path
+    num_ranks: int
+    task: str
+    started_at: float
 
-def _end_failed(cfg: DictConfig, folder: Path, failure: Failure, num_ranks: int, started_at: float) -> NoReturn:
-    seconds = time.monotonic() - started_at
-    write_ending(cfg, folder, "failed", failure.error, world_size=num_ranks, seconds=seconds)
-    if failure.is_mistake:
-        raise ConfigError(failure.text) from None
-    raise RankError(f"Rank {failure.rank} of {num_ranks} failed, and the run with it.\n{failure.text}") from None
+    def preempted(self, number: int) -> NoReturn:
+        """It was told to stop by a signal of that number."""
+        self._write("preempted", None)
+        raise SystemExit(128 + number)
+
+    def failed(self, failure: Failure) -> NoReturn:
+        """A rank failed."""
+        self._write("failed", failure.error)
+        if failure.is_mistake:
+            raise ConfigError(failure.text) from None
+        raise RankError(
+            f"Rank {failure.rank} of {self.num_ranks} failed, and the run with it.\n{failure.text}"
+        ) from None
+
+    def _write(self, status: Status, error: str | None) -> None:
+        if self.task == PRETRAINING:
+            seconds = time.monotonic() - self.started_at
+            write_ending(self.cfg, self.folder, status, error, world_size=self.num_ranks, seconds=seconds)

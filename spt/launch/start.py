@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import spt
 from spt.config.command_line import check_command_line
 from spt.config.machine import Group, joined_group, resolve_devices
+from spt.launch.task import PRETRAINING, perform
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -68,16 +69,26 @@ def train(cfg: DictConfig) -> float | None:
         return _train(cfg, group)
 
 
+def spread(cfg: DictConfig, task: str) -> float | None:
+    """Performs a task in this process or, where `trainer.devices` asks for several, in as many new ones.
+
+    Raises:
+        ConfigError: it cannot work; says what to type instead.
+        RankError: a process failed; the text is its traceback.
+    """
+    devices = cfg.trainer.devices
+    plain = devices if isinstance(devices, (int, str)) else list(devices)
+    num_ranks = resolve_devices(plain, cfg.trainer.accelerator) or 1
+    if num_ranks == 1:
+        return perform(task, cfg)
+    from spt.launch.ranks import launch  # imports torch, which a run on one device imports anyway
+
+    return launch(cfg, num_ranks=num_ranks, task=task)
+
+
 def _train(cfg: DictConfig, group: Group | None) -> float | None:
     if group is None:
-        devices = cfg.trainer.devices
-        plain = devices if isinstance(devices, (int, str)) else list(devices)
-        num_ranks = resolve_devices(plain, cfg.trainer.accelerator) or 1
-        if num_ranks == 1:
-            return spt.train_here(cfg)
-        from spt.launch.ranks import launch  # imports torch, which a run on one device imports anyway
-
-        return launch(cfg, num_ranks=num_ranks)
+        return spread(cfg, PRETRAINING)
     from spt.launch.joined import publish
 
     store = publish(cfg, group)  # lives as long as the run: other ranks may still be reading

@@ -14,6 +14,7 @@ BLOCK_PLACE_STREAM = -3
 KEPT_TOKENS_STREAM = -4
 BANK_STREAM = -5  # which training images k-NN searches
 NETWORK_STREAM = -6  # what the networks draw, such as drop-path
+HELD_OUT_STREAM = -7  # which training images choose among linear classifiers
 
 _GOLDEN = 0x9E3779B97F4A7C15  # splitmix64's increment
 _FIRST = 0xBF58476D1CE4E5B9

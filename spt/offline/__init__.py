@@ -1,0 +1,1 @@
+"""Evaluation after training: the protocols of the papers on a network that stands still."""
