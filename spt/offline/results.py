@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spt.config.tree import Plain
+from spt.reporting.api_key import has_api_key
 from spt.reporting.atomic import write_text
+from spt.reporting.closing import finish
 from spt.reporting.metrics_file import read_metrics
-from spt.reporting.wandb import finish, has_api_key, run_ids
+from spt.reporting.wandb import run_ids
 
 logger = logging.getLogger(__name__)
 

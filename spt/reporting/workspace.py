@@ -12,6 +12,7 @@ from spt.reporting.dashboard import Panel, View
 from spt.reporting.wandb import STEP
 
 if TYPE_CHECKING:
+    from wandb_workspaces.reports.v2.interface import PanelTypes
     from wandb_workspaces.workspaces import Section, Workspace
 
 _SHOWN_RUNS = 50  # lines in a panel
@@ -57,7 +58,7 @@ def _section(name: str, panels: Sequence[Panel]) -> Section:
     import wandb_workspaces.reports.v2 as wr
     import wandb_workspaces.workspaces as ws
 
-    built = []
+    built: list[PanelTypes] = []
     for panel in panels:
         if panel.columns:
             keys = [wr.ParallelCoordinatesPlotColumn(wr.Config(key)) for key in panel.columns]
