@@ -16,7 +16,7 @@ N, SIZE = 3000, 4
 
 def recolor(view: View, crops: Tensor) -> Tensor:
     indices = torch.arange(len(crops))
-    return view.recolor(crops, uniform(0, 1, torch.zeros_like(indices), indices, COLOR_DRAWS))
+    return view.recolor(crops.clone(), uniform(0, 1, torch.zeros_like(indices), indices, COLOR_DRAWS))
 
 
 @pytest.mark.parametrize("operation", ["flip", "jitter", "gray", "blur", "solarize"])
