@@ -105,8 +105,8 @@ def ours(method: str, batch: int, baton: Baton) -> None:
         cfg = spt.compose(
             f"method={method}", "data=fake", f"data.image_size={SIZE}", f"data.num_images={10**4 * batch}",
             f"data.global_batch_size={batch}", "backbone=vit_tiny", f"backbone.patch_size={PATCH}", "probes=none",
-            "optimizer.rule=adamw", "optimizer.lr=0.001", "optimizer.lr_schedule.warmup_epochs=0", "~callbacks.pictures",
-            "trainer.accelerator=cpu", "trainer.max_epochs=1", f"hydra.run.dir={folder}", *words,
+            "optimizer.rule=adamw", "optimizer.lr=0.001", "optimizer.lr_schedule.warmup_epochs=0",
+            "~callbacks.pictures", "trainer.accelerator=cpu", "trainer.max_epochs=1", f"hydra.run.dir={folder}", *words,
         )  # fmt: skip
         run = prepare(cfg)
         run.module.views = Ready()  # type: ignore[assignment]
@@ -160,21 +160,24 @@ def lightly(method: str, batch: int, baton: Baton) -> None:
     from lightly.models.utils import deactivate_requires_grad, update_momentum
 
     globals_, locals_ = views_of(method, batch)
-    networks = nn.ModuleList([backbone()])
-    if method == "simclr":
-        networks.append(modules.SimCLRProjectionHead(192, 2048, 128, num_layers=3))
-        criterion: Callable[..., Tensor] = losses.NTXentLoss(temperature=0.1)
-    elif method == "byol":
-        networks.append(modules.BYOLProjectionHead(192, 4096, 256))
-        criterion = losses.NegativeCosineSimilarity()
-    else:
-        networks.append(modules.DINOProjectionHead(192, 2048, 256, PROTOTYPES))
-        criterion = losses.DINOLoss(output_dim=PROTOTYPES)
-    teacher = copy.deepcopy(networks) if method != "simclr" else None
+    heads: dict[str, Callable[[], nn.Module]] = {
+        "simclr": lambda: modules.SimCLRProjectionHead(192, 2048, 128, num_layers=3),
+        "byol": lambda: modules.BYOLProjectionHead(192, 4096, 256),
+        "dino": lambda: modules.DINOProjectionHead(192, 2048, 256, PROTOTYPES),
+    }
+    criteria: dict[str, Callable[[], Callable[..., Tensor]]] = {
+        "simclr": lambda: losses.NTXentLoss(temperature=0.1),
+        "byol": losses.NegativeCosineSimilarity,
+        "dino": lambda: losses.DINOLoss(output_dim=PROTOTYPES),
+    }
+    criterion = criteria[method]()
+    networks = nn.ModuleList([backbone(), heads[method]()])
+    teacher = None
+    if method != "simclr":  # as in its examples: a copy of the backbone, a head of its own
+        teacher = nn.ModuleList([copy.deepcopy(networks[0]), heads[method]()])
+        deactivate_requires_grad(teacher)
     if method == "byol":
         networks.append(modules.BYOLPredictionHead(256, 4096, 256))
-    if teacher is not None:
-        deactivate_requires_grad(teacher)
     optimizer = torch.optim.AdamW([p for p in networks.parameters() if p.requires_grad], lr=0.001)
     while True:
         if teacher is not None:
