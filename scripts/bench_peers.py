@@ -19,6 +19,8 @@ import sys
 from pathlib import Path
 from typing import IO
 
+import torch
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from a clone that is not installed
 
 from scripts.timing import Cell, Lap, middle, ratio, report
@@ -80,6 +82,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)  # of the workers; what the report says
     pythons = {
         OURS: sys.executable, "stable-pretraining": arguments.stable_pretraining, "lightly": arguments.lightly,
     }  # fmt: skip

@@ -153,31 +153,10 @@ def stable_pretraining(method: str, batch: int, baton: Baton) -> None:
 
 def lightly(method: str, batch: int, baton: Baton) -> None:
     """The plain PyTorch loop of its examples, over its heads and losses."""
-    import copy
-
-    from lightly import loss as losses
-    from lightly.models import modules
-    from lightly.models.utils import deactivate_requires_grad, update_momentum
+    from lightly.models.utils import update_momentum
 
     globals_, locals_ = views_of(method, batch)
-    heads: dict[str, Callable[[], nn.Module]] = {
-        "simclr": lambda: modules.SimCLRProjectionHead(192, 2048, 128, num_layers=3),
-        "byol": lambda: modules.BYOLProjectionHead(192, 4096, 256),
-        "dino": lambda: modules.DINOProjectionHead(192, 2048, 256, PROTOTYPES),
-    }
-    criteria: dict[str, Callable[[], Callable[..., Tensor]]] = {
-        "simclr": lambda: losses.NTXentLoss(temperature=0.1),
-        "byol": losses.NegativeCosineSimilarity,
-        "dino": lambda: losses.DINOLoss(output_dim=PROTOTYPES),
-    }
-    criterion = criteria[method]()
-    networks = nn.ModuleList([backbone(), heads[method]()])
-    teacher = None
-    if method != "simclr":  # as in its examples: a copy of the backbone, a head of its own
-        teacher = nn.ModuleList([copy.deepcopy(networks[0]), heads[method]()])
-        deactivate_requires_grad(teacher)
-    if method == "byol":
-        networks.append(modules.BYOLPredictionHead(256, 4096, 256))
+    networks, teacher, criterion = _of_lightly(method)
     optimizer = torch.optim.AdamW([p for p in networks.parameters() if p.requires_grad], lr=0.001)
     while True:
         if teacher is not None:
@@ -198,6 +177,34 @@ def lightly(method: str, batch: int, baton: Baton) -> None:
         optimizer.step()
         optimizer.zero_grad()
         baton.after_step()
+
+
+def _of_lightly(method: str) -> tuple[nn.ModuleList, nn.ModuleList | None, Callable[..., Tensor]]:
+    """Backbone, head and, for BYOL, predictor; the teacher's backbone and head; the loss."""
+    import copy
+
+    from lightly import loss as losses
+    from lightly.models import modules
+    from lightly.models.utils import deactivate_requires_grad
+
+    heads: dict[str, Callable[[], nn.Module]] = {
+        "simclr": lambda: modules.SimCLRProjectionHead(192, 2048, 128, num_layers=3),
+        "byol": lambda: modules.BYOLProjectionHead(192, 4096, 256),
+        "dino": lambda: modules.DINOProjectionHead(192, 2048, 256, PROTOTYPES),
+    }
+    criteria: dict[str, Callable[[], Callable[..., Tensor]]] = {
+        "simclr": lambda: losses.NTXentLoss(temperature=0.1),
+        "byol": losses.NegativeCosineSimilarity,
+        "dino": lambda: losses.DINOLoss(output_dim=PROTOTYPES),
+    }
+    networks = nn.ModuleList([backbone(), heads[method]()])
+    teacher = None
+    if method != "simclr":  # as in its examples: a copy of the backbone, a head of its own
+        teacher = nn.ModuleList([copy.deepcopy(networks[0]), heads[method]()])
+        deactivate_requires_grad(teacher)
+    if method == "byol":
+        networks.append(modules.BYOLPredictionHead(256, 4096, 256))
+    return networks, teacher, criteria[method]()
 
 
 WORKERS = {"ours": ours, "stable-pretraining": stable_pretraining, "lightly": lightly}
