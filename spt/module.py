@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import torch
@@ -40,6 +40,7 @@ class SSLModule(LightningModule):
 
     Attributes:
         last_batch: views and masks of the latest micro-batch.
+        step_metrics: what the latest micro-batch measured, by name; tensors on their device.
         metrics_at_start: metrics of the untrained network, filled before the first step.
         stop_requested: this process was asked to stop.
         stop_agreed: at least one process had been when the latest micro-batch began: the same on all.
@@ -63,10 +64,12 @@ class SSLModule(LightningModule):
         self.seed = seed
         self.freeze_steps = freeze_steps
         self.last_batch: Batch | None = None
+        self.step_metrics: dict[str, Tensor | float] = {}
         self.metrics_at_start: dict[str, float] = {}
         self.stop_requested = False
         self.stop_agreed = False
         self._verdict: Tensor | None = None
+        self._has_row = False
 
     @property
     def progress(self) -> Progress:
@@ -89,18 +92,35 @@ class SSLModule(LightningModule):
     def on_train_batch_start(self, batch: Sample, batch_idx: int) -> None:
         """Writes this step's learning rate and weight decay; micro-batches of one step write the same."""
         self._seed_networks(batch_idx)
+        every: int = self.trainer.log_every_n_steps  # type: ignore[attr-defined]  # set outside its class
+        self._has_row = self.trainer.is_last_batch or (every > 0 and (self.progress.step + 1) % every == 0)
         (optimizer,) = self.trainer.optimizers
-        metrics = self.recipe.set_step(optimizer, self.progress)
+        metrics: dict[str, Tensor | float] = {}
+        metrics.update(self.recipe.set_step(optimizer, self.progress))
         if self.method.networks.momentum is not None:
             metrics["train/teacher_momentum"] = self.method.networks.momentum(self.progress)
-        self.log_dict(metrics)
+        self.note(metrics)
+
+    def note(self, metrics: Mapping[str, Tensor | float]) -> None:
+        """Keeps what was measured of this micro-batch, keyed "stage/name".
+
+        Lightning gets it in steps that become a row of the loggers or end an epoch: taking it costs Lightning
+        milliseconds a step.
+        """
+        self.step_metrics.update(metrics)
+        if self._has_row:
+            self.log_dict(dict(metrics))
 
     def _seed_networks(self, batch_idx: int) -> None:
         """Makes torch's global draws a function of seed, step, micro-batch and rank, so that a resume repeats them."""
         micro_batch = batch_idx % self.trainer.accumulate_grad_batches
         place = torch.tensor([micro_batch * self.trainer.world_size + self.global_rank])
         step = torch.tensor([self.progress.step])
-        torch.manual_seed(int(hashes(self.seed, NETWORK_STREAM, step, place, 1)))
+        seed = int(hashes(self.seed, NETWORK_STREAM, step, place, 1))
+        # not torch.manual_seed, which in a process without a GPU notes down the whole call stack for each kind of GPU
+        torch.default_generator.manual_seed(seed)
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).manual_seed(seed)
 
     def training_step(self, batch: Sample, batch_idx: int) -> dict[str, Tensor]:
         """One micro-batch: {"loss", "embeddings" [B, D], "labels" [B]}; the last two are for online probes."""
@@ -111,8 +131,7 @@ class SSLModule(LightningModule):
         metrics = mean_over_ranks({"train/loss": output.loss.detach(), "stop": stop, **output.metrics})
         loss = cast(Tensor, metrics.pop("train/loss"))
         self._verdict = torch.stack([loss.float(), cast(Tensor, metrics.pop("stop")).float()])
-        self.log("train/loss", loss, prog_bar=True)
-        self.log_dict(metrics)
+        self.note({"train/loss": loss, **metrics})
         return {"loss": output.loss, "embeddings": output.embeddings, "labels": batch.labels}
 
     def on_after_backward(self) -> None:
@@ -140,7 +159,7 @@ class SSLModule(LightningModule):
         if self.progress.step < self.freeze_steps:
             for parameter in self.method.networks.backbone.parameters():
                 parameter.grad = None
-        self.log("train/grad_norm", self.recipe.clip(self.method))
+        self.note({"train/grad_norm": self.recipe.clip(self.method)})
         self.method.drop_gradients(self.progress)
 
     def optimizer_step(

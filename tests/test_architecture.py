@@ -47,7 +47,7 @@ SPT_MAY_USE = {
         "spt.probes.probe",
     ),
     # sources of methods are read, not imported, for what they evaluate
-    "spt.checkpoint": (*LEAVES, "spt.reporting.atomic", "spt.config.targets"),
+    "spt.checkpoint": (*LEAVES, "spt.reporting.atomic", "spt.reporting.record", "spt.config.targets"),
     # the network of a run is built again, after spt.config.trust has seen its config
     "spt.export": (*LEAVES, "spt.backbones", "spt.checkpoint", "spt.config", "spt.reporting.atomic"),
     "spt.pretrained": (*LEAVES, "spt.backbones", "spt.checkpoint"),

@@ -9,6 +9,7 @@ import torch
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
+from spt.reporting.record import pretraining
 from spt.types import Sample
 
 _GIB = 2**30
@@ -25,7 +26,7 @@ class Memory(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Tensor | object, batch: Sample, batch_idx: int
     ) -> None:
         """Logs the peak so far; nothing waits for the device."""
-        pl_module.log("system/memory_gib", peak_memory(pl_module.device) / _GIB)
+        pretraining(pl_module).note({"system/memory_gib": peak_memory(pl_module.device) / _GIB})
 
 
 def peak_memory(device: torch.device) -> int:

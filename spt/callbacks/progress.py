@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
 
 from lightning import LightningModule, Trainer
 from lightning.pytorch.callbacks import ProgressBar, TQDMProgressBar
 from lightning.pytorch.callbacks.progress.tqdm_progress import Tqdm
-from torch import Tensor
 
-from spt.reporting.record import pretraining
+from spt.reporting.record import latest_metrics, pretraining
 
 logger = logging.getLogger(__name__)
 
@@ -36,18 +34,6 @@ class EpochLines(ProgressBar):
 
     def enable(self) -> None:
         """See disable."""
-
-    def on_train_batch_end(
-        self,
-        trainer: Trainer,
-        pl_module: LightningModule,
-        outputs: Tensor | Mapping[str, object] | None,
-        batch: object,
-        batch_idx: int,
-    ) -> None:
-        """Has Lightning keep the last step's values, which it forgets with the step unless they are read during it."""
-        if trainer.is_last_batch:
-            _ = trainer.callback_metrics
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes the line; the epoch's validation is over by then."""
@@ -102,7 +88,7 @@ class TerminalBar(TQDMProgressBar):
 
 def readings(trainer: Trainer, module: LightningModule) -> dict[str, str]:
     """The latest loss, images/s and k-NN accuracy as text; what has not been measured is left out."""
-    latest: Mapping[str, Tensor | float] = {**pretraining(module).metrics_at_start, **trainer.callback_metrics}
+    latest = {**pretraining(module).metrics_at_start, **latest_metrics(trainer, module)}
     shown = {_LOSS: ("loss", "{:.4g}"), _SPEED: ("images/s", "{:.0f}"), _ACCURACY: ("knn", "{:.3f}")}
     return {
         name: template.format(float(latest[metric])) for metric, (name, template) in shown.items() if metric in latest

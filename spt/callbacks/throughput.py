@@ -67,7 +67,7 @@ class Throughput(Callback):
         images = len(batch.labels) * trainer.world_size
         self.images += images
         self._window_images += images
-        pl_module.log_dict(
+        pretraining(pl_module).note(
             {
                 "train/images_per_second": self._window_images / self._window_seconds,
                 "train/data_wait": self._window_waited / self._window_seconds,

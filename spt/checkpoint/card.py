@@ -13,6 +13,7 @@ from lightning import Callback, LightningModule, Trainer
 from spt.checkpoint.progress import RUN
 from spt.checkpoint.reading import read_plain
 from spt.checkpoint.writing import REST
+from spt.reporting.record import latest_metrics
 
 
 class Card(Callback):
@@ -31,7 +32,7 @@ class Card(Callback):
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, object]) -> None:
         """Adds step, epoch, strategy, world size, versions, config and the latest metrics."""
-        metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if "/" in name}
+        metrics = {name: float(value) for name, value in latest_metrics(trainer, pl_module).items()}
         checkpoint[RUN] = {
             "format": 1,
             "step": trainer.global_step,

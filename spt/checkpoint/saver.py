@@ -18,6 +18,7 @@ from spt.checkpoint.portable import Portable
 from spt.checkpoint.writing import finish_writing
 from spt.config.errors import ConfigError
 from spt.reporting.atomic import write_text
+from spt.reporting.record import latest_metrics
 
 INDEX = "index.json"
 """In the checkpoints folder: step, epoch and metrics of every checkpoint that is kept."""
@@ -160,15 +161,15 @@ class Checkpoints(Checkpoint):
 
     def _entries(self, trainer: Trainer, path: Path) -> dict[str, dict[str, object]]:
         """What is known of every checkpoint, the new one included."""
-        metrics = {name: float(value) for name, value in trainer.callback_metrics.items() if "/" in name}
+        metrics = {name: float(value) for name, value in latest_metrics(trainer, trainer.lightning_module).items()}
+        names = sorted(metrics)
         if self._evaluated_step != trainer.global_step:
             metrics = {name: value for name, value in metrics.items() if name.startswith("train/")}
-        is_known = self.monitor is None or self.monitor in trainer.callback_metrics
+        is_known = self.monitor is None or self.monitor in names
         may_come = self._evaluated_step < 0 and bool(trainer.limit_val_batches)  # with the first evaluation
         if not is_known and not may_come:
             raise ConfigError(
-                f"callbacks.checkpoint.monitor={self.monitor} is not logged by this run; "
-                f"it logs {', '.join(sorted(name for name in trainer.callback_metrics if '/' in name))}."
+                f"callbacks.checkpoint.monitor={self.monitor} is not logged by this run; it logs {', '.join(names)}."
             )
         entries = read_index(self.folder)
         entries[path.name] = {"step": trainer.global_step, "epoch": trainer.current_epoch, "metrics": metrics}

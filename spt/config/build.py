@@ -21,6 +21,7 @@ from spt.config.errors import ConfigError
 from spt.config.tree import Plain
 from spt.data.module import ImageData
 from spt.distributed.batch_norm import replace_batch_norm
+from spt.launch.epoch_loop import replace_epoch_loop
 from spt.method import Method
 from spt.module import SSLModule
 from spt.offline.finetuning import FinetuningRecipe
@@ -158,7 +159,7 @@ def build_trainer(
     cfg: DictConfig, *, folder: Path, callbacks: list[Callback], loggers: Sequence[Logger], is_resuming: bool = False
 ) -> Trainer:
     """Lightning's Trainer, without what this project does itself: samplers, checkpoints, requeueing, summaries."""
-    return Trainer(
+    trainer = Trainer(
         accelerator=cfg.trainer.accelerator,
         devices=cfg.trainer.devices,
         num_nodes=cfg.trainer.num_nodes,
@@ -184,6 +185,8 @@ def build_trainer(
         inference_mode=False,  # fully_shard of torch before 2.14 fails on its tensors
         enable_model_summary=False,
     )
+    replace_epoch_loop(trainer)
+    return trainer
 
 
 def _made(node: DictConfig | None, **options: bool) -> object:

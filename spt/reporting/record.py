@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, cast
 
 from lightning import LightningModule, Trainer
+from torch import Tensor
 
 from spt.types import Batch, Progress
 
@@ -14,20 +16,31 @@ class Pretraining(Protocol):
 
     Attributes:
         last_batch: views and masks of the latest micro-batch.
+        step_metrics: what the latest micro-batch measured, by name.
         metrics_at_start: metrics of the untrained network.
     """
 
     last_batch: Batch | None
+    step_metrics: dict[str, Tensor | float]
     metrics_at_start: dict[str, float]
 
     @property
     def progress(self) -> Progress:
         """Where training is: the optimizer step about to be taken, of how many."""
 
+    def note(self, metrics: Mapping[str, Tensor | float]) -> None:
+        """Keeps what was measured of this micro-batch, keyed "stage/name"."""
+
 
 def pretraining(module: LightningModule) -> Pretraining:
     """The module that Lightning hands to hooks, as what it is here."""
     return cast(Pretraining, module)
+
+
+def latest_metrics(trainer: Trainer, module: LightningModule) -> dict[str, Tensor | float]:
+    """The latest value of every metric, by name: of this step, and of the latest evaluation."""
+    logged = {name: value for name, value in trainer.callback_metrics.items() if "/" in name}
+    return {**logged, **pretraining(module).step_metrics}
 
 
 def record(trainer: Trainer, module: LightningModule, metrics: dict[str, float]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 # B images per device, H, W pixels
 
 BrightnessMode: TypeAlias = Literal["multiplicative", "additive"]
+Rows: TypeAlias = "Tensor | slice"
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL
 
 
@@ -32,11 +34,15 @@ class Jitter(NamedTuple):
     order: Tensor
     hue_place: Tensor
 
+    def of(self, rows: Rows) -> Jitter:
+        """How some rows of the batch are jittered."""
+        return Jitter(*(values[rows] for values in self))
+
 
 def grayscale(images: Tensor) -> Tensor:
     """[B, 3, H, W] to brightness as the eye weighs it, [B, 1, H, W]."""
-    red, green, blue = images.unbind(dim=1)
-    return (_LUMA[0] * red + _LUMA[1] * green + _LUMA[2] * blue)[:, None]
+    red, green, blue = images.split(1, dim=1)
+    return (_LUMA[0] * red).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
 
 
 def jitter(images: Tensor, how: Jitter, brightness_mode: BrightnessMode) -> Tensor:
@@ -47,48 +53,66 @@ def jitter(images: Tensor, how: Jitter, brightness_mode: BrightnessMode) -> Tens
         how: strengths and orders.
         brightness_mode: multiplicative or additive.
     """
+    images = images.clone()  # each operation writes into it
+
+    def blend(place: int, is_due: Tensor) -> Tensor:
+        return change_some(images, is_due, lambda some, rows: _blend(some, how.of(rows), place, brightness_mode))
+
     # hue is dear: once for all images, with the cheap three before it or after it as each image's order asks
     for place in range(3):
-        images = _blend(images, how, place, how.hue_place > place, brightness_mode)
+        images = blend(place, how.hue_place > place)
     images = rotate_hue(images, how.hue)
     for place in range(3):
-        images = _blend(images, how, place, how.hue_place <= place, brightness_mode)
+        images = blend(place, how.hue_place <= place)
     return images
 
 
-def _blend(images: Tensor, how: Jitter, place: int, is_due: Tensor, brightness_mode: BrightnessMode) -> Tensor:
-    """The operation at one place of each image's order, where it is due: all three blend with a reference."""
+def change_some(images: Tensor, is_on: Tensor, change: Callable[[Tensor, Rows], Tensor]) -> Tensor:
+    """Images with a change to some of them, each for itself; `images` themselves may be changed.
+
+    Args:
+        images: [B, C, H, W].
+        is_on: [B], bool.
+        change: images and which rows of the batch they are, to changed images.
+
+    A CPU computes those that change; elsewhere all are computed, for the device would have to be waited for.
+    """
+    if images.device.type == "cpu":
+        rows = is_on.nonzero()[:, 0]
+        return images.index_copy_(0, rows, change(images.index_select(0, rows), rows))
+    return torch.where(_column(is_on), change(images, slice(None)), images)
+
+
+def _blend(images: Tensor, how: Jitter, place: int, brightness_mode: BrightnessMode) -> Tensor:
+    """The operation at one place of each image's order: all three blend with a reference."""
     operation = how.order[:, place]  # [B]
-    gray = grayscale(images)  # [B, 1, H, W]
-    mean_gray = gray.mean(dim=(2, 3), keepdim=True)  # [B, 1, 1, 1]
-    is_brightness, is_contrast = _column(operation == 0), _column(operation == 1)
-    zero = torch.zeros((), device=images.device)
-    references = torch.where(is_brightness, zero, torch.where(is_contrast, mean_gray, gray))
-    one = torch.ones_like(how.contrast)
-    brightness = how.brightness if brightness_mode == "multiplicative" else one
+    brightness = how.brightness if brightness_mode == "multiplicative" else torch.ones_like(how.brightness)
     factors = torch.where(operation == 0, brightness, torch.where(operation == 1, how.contrast, how.saturation))
-    factors = _column(torch.where(is_due, factors, one))
-    blended = references + factors * (images - references)
+    gray = grayscale(images)  # [B, 1, H, W]
+    offsets = torch.where(operation == 1, 1 - factors, 0.0) * gray.mean(dim=(1, 2, 3))  # [B]
     if brightness_mode == "additive":
-        blended = blended + _column(torch.where(is_due & (operation == 0), how.brightness, zero))
-    return blended.clamp(0, 1)
+        offsets = offsets + torch.where(operation == 0, how.brightness, 0.0)
+    shares = torch.where(operation == 2, 1 - factors, 0.0)  # [B], of the pixel's grey
+    shifts = gray.mul_(_column(shares)).add_(_column(offsets))  # [B, 1, H, W]
+    return torch.addcmul(shifts, images, _column(factors)).clamp_(0, 1)
 
 
 def rotate_hue(images: Tensor, turns: Tensor) -> Tensor:
     """Images [B, 3, H, W] in [0, 1] with colours moved round the HSV circle by `turns` [B]; greys do not change."""
     red, green, blue = images.unbind(dim=1)  # [B, H, W]
-    value = images.amax(dim=1)
-    chroma = value - images.amin(dim=1)
-    divisor = torch.where(chroma > 0, chroma, torch.ones_like(chroma))
+    value = torch.maximum(torch.maximum(red, green), blue)
+    chroma = value - torch.minimum(torch.minimum(red, green), blue)
+    divisor = chroma.clamp(min=1e-12)  # a grey has no hue, and shows none
     from_red, from_green, from_blue = (green - blue) / divisor, (blue - red) / divisor + 2, (red - green) / divisor + 4
     sixths = torch.where(value == red, from_red, torch.where(value == green, from_green, from_blue))  # sixths of a turn
-    sixths = sixths + 6 * turns[:, None, None]
-    channels = []
-    for start in (5, 3, 1):  # where on the circle red, green and blue begin to fade
-        along = start + sixths
-        along = along - 6 * torch.floor(along / 6)  # torch.remainder is ten times as slow on a CPU
-        channels.append(value - chroma * torch.minimum(along, 4 - along).clamp(0, 1))
-    return torch.stack(channels, dim=1)
+    hue = sixths.div_(6).add_(turns[:, None, None])
+    rotated = torch.empty_like(images)
+    for channel, middle in enumerate((3, 1, -1)):  # where on the circle red, green and blue are weakest
+        away = hue + middle / 6
+        away -= away.round()  # from -1/2 to 1/2; torch.remainder is ten times as slow on a CPU
+        faded = away.abs_().mul_(-6).add_(2).clamp_(0, 1)
+        torch.addcmul(value, chroma, faded, value=-1, out=rotated[:, channel])
+    return rotated
 
 
 def solarize(images: Tensor, threshold: float) -> Tensor:

@@ -26,7 +26,9 @@ def apply_separable(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     Returns:
         [B, C, S, T].
     """
-    return rows[:, None] @ images @ columns[:, None].transpose(-1, -2)
+    halfway = rows[:, None] @ images  # [B, C, S, W]
+    # all rows of an image in one product: its columns need not be repeated for every channel
+    return (halfway.flatten(1, 2) @ columns.transpose(-1, -2)).unflatten(1, halfway.shape[1:3])
 
 
 def resize_weights(
@@ -52,17 +54,18 @@ def resize_weights(
     scales = (lengths.float() / out_size)[:, None, None]  # [B, 1, 1], input pixels an output pixel
     centers = (torch.arange(out_size, device=device)[:, None] + 0.5) * scales  # [B, S, 1]
     pixels = torch.arange(in_size, device=device) - starts[:, None]  # [B, H], counted from the stretch's start
-    distances = (pixels[:, None] + 0.5 - centers).abs() / scales.clamp(min=1)  # [B, S, H]
-    weights = _bicubic(distances) if interpolation == "bicubic" else (1 - distances).clamp(min=0)
+    distances = (pixels[:, None] + 0.5 - centers).abs_().div_(scales.clamp(min=1))  # [B, S, H]
+    weights = _bicubic(distances) if interpolation == "bicubic" else (1 - distances).clamp_(min=0)
     inside = (pixels >= 0) & (pixels < lengths[:, None])  # [B, H]
-    weights = weights * inside[:, None]
-    return weights / weights.sum(dim=-1, keepdim=True)
+    weights.mul_(inside[:, None])
+    return weights.div_(weights.sum(dim=-1, keepdim=True))
 
 
 def _bicubic(distances: Tensor) -> Tensor:
-    near = (1.5 * distances - 2.5) * distances**2 + 1
-    far = ((-0.5 * distances + 2.5) * distances - 4) * distances + 2
-    return torch.where(distances < 1, near, torch.where(distances < 2, far, torch.zeros_like(far)))
+    distances = distances.clamp(max=2)  # where the filter has come down to zero
+    near = (1.5 * distances).sub_(2.5).mul_(distances).mul_(distances).add_(1)
+    far = (-0.5 * distances).add_(2.5).mul_(distances).sub_(4).mul_(distances).add_(2)
+    return torch.where(distances < 1, near, far)
 
 
 def crop_and_resize(images: Tensor, boxes: Boxes, size: int, interpolation: Interpolation) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from spt.config.errors import ConfigError
 from spt.views.blur import gaussian_blur
 from spt.views.boxes import random_boxes
-from spt.views.color import BrightnessMode, Jitter, grayscale, jitter, solarize
+from spt.views.color import BrightnessMode, Jitter, change_some, grayscale, jitter, solarize
 from spt.views.resample import Interpolation, crop_and_resize, resize_bytes
 
 # B images per device, H, W pixels of the image, S pixels of the crop
@@ -121,21 +121,25 @@ class View:
         """Crops after everything but the crop.
 
         Args:
-            crops: [B, 3, S, S], float32 in [0, 1].
+            crops: [B, 3, S, S], float32 in [0, 1]; may be changed.
             draws: [B, COLOR_DRAWS], in [0, 1).
 
         Returns:
             [B, 3, S, S], float32 in [0, 1].
         """
-        crops = _where(draws[:, 0] < self.flip, crops.flip(-1), crops)
+        crops = change_some(crops, draws[:, 0] < self.flip, lambda some, rows: some.flip(-1))
         if self.jitter > 0:
-            crops = jitter(crops, self._jitter(draws[:, 1:10]), self.brightness_mode)
+            how = self._jitter(draws[:, 1:10])
+            is_on = draws[:, 1] < self.jitter
+            crops = change_some(crops, is_on, lambda some, rows: jitter(some, how.of(rows), self.brightness_mode))
         if self.gray > 0:
-            crops = _where(draws[:, 10] < self.gray, grayscale(crops), crops)
+            crops = change_some(crops, draws[:, 10] < self.gray, lambda some, rows: grayscale(some).expand_as(some))
         if self.blur > 0:
-            crops = gaussian_blur(crops, self._sigmas(draws[:, 11:13], crops.shape[-1]))
+            sigmas = self._sigmas(draws[:, 11:13], crops.shape[-1])
+            crops = change_some(crops, sigmas > 0, lambda some, rows: gaussian_blur(some, sigmas[rows]))
         if self.solarize > 0:
-            crops = _where(draws[:, 13] < self.solarize, solarize(crops, self.solarize_threshold), crops)
+            is_on = draws[:, 13] < self.solarize
+            crops = change_some(crops, is_on, lambda some, rows: solarize(some, self.solarize_threshold))
         return crops
 
     def _jitter(self, draws: Tensor) -> Jitter:
@@ -165,7 +169,3 @@ def _check_range(name: str, limits: list[float]) -> None:
 
 def _between(draws: Tensor, low: float, high: float) -> Tensor:
     return low + (high - low) * draws
-
-
-def _where(is_on: Tensor, changed: Tensor, unchanged: Tensor) -> Tensor:
-    return torch.where(is_on[:, None, None, None], changed, unchanged)

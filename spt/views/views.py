@@ -163,7 +163,8 @@ class Views(nn.Module):
 
     def _normalise(self, images: Tensor) -> Tensor:
         for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
-            images[:, channel].sub_(mean).div_(std)
+            if (mean, std) != (0, 1):
+                images[:, channel].sub_(mean).div_(std)
         return images
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -43,11 +44,16 @@ class TinyModule(LightningModule):
             self.encoder.bias.zero_()
         self.last_batch: Batch | None = None
         self.metrics_at_start: dict[str, float] = {}
+        self.step_metrics: dict[str, Tensor | float] = {}
 
     @property
     def progress(self) -> Progress:
         steps_per_epoch = int(self.trainer.num_training_batches) // self.trainer.accumulate_grad_batches
         return Progress(self.trainer.global_step, int(self.trainer.estimated_stepping_batches), steps_per_epoch)
+
+    def note(self, metrics: Mapping[str, Tensor | float]) -> None:
+        self.step_metrics.update(metrics)
+        self.log_dict(dict(metrics))
 
     def embed(self, images: Tensor) -> Tensor:
         return self.encoder(images.flatten(1))  # [B, D]
@@ -57,7 +63,7 @@ class TinyModule(LightningModule):
         self.last_batch = Batch([batch.images], [])
         embeddings = self.embed(batch.images)
         loss = embeddings.square().mean()
-        self.log("train/loss", loss.detach())
+        self.note({"train/loss": loss.detach()})
         return {"loss": loss, "embeddings": embeddings.detach(), "labels": batch.labels}
 
     def validation_step(self, batch: Sample, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:

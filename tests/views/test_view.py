@@ -16,7 +16,7 @@ N, SIZE = 3000, 4
 
 def recolor(view: View, crops: Tensor) -> Tensor:
     indices = torch.arange(len(crops))
-    return view.recolor(crops, uniform(0, 1, torch.zeros_like(indices), indices, COLOR_DRAWS))
+    return view.recolor(crops.clone(), uniform(0, 1, torch.zeros_like(indices), indices, COLOR_DRAWS))
 
 
 @pytest.mark.parametrize("operation", ["flip", "jitter", "gray", "blur", "solarize"])
@@ -83,3 +83,12 @@ def test_blur_is_in_proportion_to_the_crop() -> None:
 def test_values_that_mean_nothing_are_refused(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=key):
         replace(CROP_ONLY, **{key: value})
+
+
+def test_an_image_changes_alike_alone_and_in_a_batch() -> None:
+    crops = torch.rand(9, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(5))
+    indices = torch.arange(9)
+    draws = uniform(0, 1, torch.zeros_like(indices), indices, COLOR_DRAWS)
+    together = EVERYTHING.recolor(crops.clone(), draws)
+    alone = [EVERYTHING.recolor(crops[row : row + 1].clone(), draws[row : row + 1]) for row in range(9)]
+    torch.testing.assert_close(together, torch.cat(alone), rtol=0, atol=1e-6)
