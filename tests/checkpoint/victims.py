@@ -144,7 +144,11 @@ def remains(folder: Path) -> Remains:
     """Of a run that is through."""
     stored: Stored = open_checkpoint(folder / "checkpoints" / "last.ckpt")
     rows = [
-        {name: value for name, value in row.items() if name not in ("train/images_per_second", "train/data_wait", "system/memory_gib")}
+        {
+            name: value
+            for name, value in row.items()
+            if name not in ("train/images_per_second", "train/data_wait", "system/memory_gib")
+        }
         for row in read_metrics(folder / "metrics.csv")
     ]
     return Remains(stored.read(stored.tensors), stored.rest["callbacks"], rows)
