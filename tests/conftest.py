@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+# networks here are small: a second thread for each process would only wait; processes that tests start inherit it
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 import torch
 

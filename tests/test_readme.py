@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RUN = "pip install -e . && python train.py"
-TEST = 'pip install -e ".[dev]" && pytest'
+TEST = 'pip install -e ".[dev]" && pytest -n 2'
 
 
 def code_blocks(text: str) -> list[list[str]]:
