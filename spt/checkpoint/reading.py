@@ -112,6 +112,11 @@ def open_checkpoint(path: Path, *, verify: bool = True) -> Stored:
             f"{path} is no complete checkpoint: it has no {MARKER}, which is written last. It was left by a run that "
             "was killed while it saved, or is another folder; use an earlier checkpoint."
         )
+    if path.is_dir() and not (path / REST).is_file() and any(path.glob("*/*zero_pp_rank_*")):
+        raise CheckpointError(
+            f"{path} was written by DeepSpeed, which alone reads it. For one file of its weights:\n"
+            f"    try: python {path}/zero_to_fp32.py {path} OUTPUT_FOLDER --tag checkpoint --safe_serialization"
+        )
     if verify:
         (_verify_folder if path.is_dir() else _verify_file)(path)
     return Stored(path)

@@ -122,6 +122,15 @@ def test_a_folder_without_its_marker_is_no_checkpoint(tmp_path: Path) -> None:
     assert newest(tmp_path) is None
 
 
+def test_a_folder_of_deepspeeds_is_sent_to_deepspeeds_own_converter(tmp_path: Path) -> None:
+    path = tmp_path / name_of(4)
+    (path / "checkpoint").mkdir(parents=True)
+    (path / "checkpoint" / "zero_pp_rank_0_mp_rank_00_optim_states.pt").touch()
+    (path / MARKER).write_text('{"files": {}}')
+    with pytest.raises(CheckpointError, match=r"zero_to_fp32\.py"):
+        open_checkpoint(path)
+
+
 @pytest.mark.parametrize("text", [b"", b"seed: 3\n", pickle.dumps({"a": 1})])
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "wrong.ckpt").write_bytes(text)
