@@ -103,7 +103,11 @@ class Portable(Strategy):
             CheckpointError: it is not there, is incomplete or damaged, or is not one of this project's.
         """
         path = Path(self.broadcast(str(checkpoint_path)))
-        together(lambda: open_checkpoint(path) and None, "read", path, on_first=True)
+
+        def verify() -> None:
+            open_checkpoint(path)
+
+        together(verify, "read", path, on_first=True)
         self._stored = open_checkpoint(path, verify=False)  # the first process has looked at every byte
         trainer = self._module.trainer
         return rescale(self._stored.rest, path, accumulation=trainer.accumulate_grad_batches)

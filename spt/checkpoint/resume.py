@@ -27,7 +27,7 @@ def checkpoint_to_resume(resume: str | None, run_folder: Path) -> Path | None:
         return None
     if resume == AUTO:
         return newest(run_folder / CHECKPOINTS)
-    path = Path(resume)
+    path = Path(resume).expanduser()
     if is_run_folder(path):
         found = newest(path / CHECKPOINTS)
         if found is None:

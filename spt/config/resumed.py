@@ -64,7 +64,7 @@ def read_resumed(resume: str | None, run_folder: Path, config: Mapping[str, Plai
             return Resumed(missing=resume)
         if not is_run_folder(named) and not is_complete(named):
             return Resumed(incomplete=resume)
-    path = checkpoint_to_resume(resume if resume == AUTO else str(named), run_folder)
+    path = checkpoint_to_resume(resume, run_folder)
     if path is None:
         return Resumed()
     step = step_of(path)

@@ -23,16 +23,6 @@ _WARNINGS: tuple[tuple[str, type[Warning], str], ...] = (
         "a teacher may be in eval mode by design",
     ),
     (
-        r"Checkpoint directory .* exists and is not empty",
-        UserWarning,
-        "a resumed run goes on in its own folder",
-    ),
-    (
-        r"The dirpath has changed from",
-        UserWarning,
-        "a run that goes on in a folder of its own leaves the old folder's checkpoints alone",
-    ),
-    (
         r"You're resuming from a checkpoint that ended before the epoch ended and your dataloader is not resumable",
         UserWarning,
         "the sampler finds its place from the step",

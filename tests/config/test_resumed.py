@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import spt
+from spt.checkpoint.resume import checkpoint_to_resume
 from spt.config.errors import ConfigError
 from spt.config.resumed import Change, changes_since, expanded, read_resumed
 
@@ -133,3 +134,10 @@ def test_code_that_a_run_folder_names_is_refused_unless_its_package_is_trusted_n
         spt.compose(f"resume={folder}")
     cfg = spt.compose(f"resume={folder}", "trust=[json]")
     assert cfg.optimizer.rules.sgd._target_ == "json.loads"
+
+
+def test_a_home_folder_may_be_written_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    newest = run_folder(tmp_path / "a", 3) / "checkpoints" / "step00000003.ckpt"
+    for resume in ("~/a", "~/a/checkpoints/step00000003.ckpt"):
+        assert read_resumed(resume, tmp_path / "b", {}).path == checkpoint_to_resume(resume, tmp_path / "b") == newest
