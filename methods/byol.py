@@ -39,18 +39,18 @@ class BYOL(Method):
         projection_dim: int, momentum: Schedule,
     ) -> None:  # fmt: skip
         super().__init__()
-        student = Branch(backbone, head(backbone.embed_dim, output_dim=projection_dim))
+        student = Branch(backbone, head(backbone.embed_dim, output_dim=projection_dim), statistics="own")
         self.networks = TeacherStudentWrapper(student, momentum=momentum, batch_norm="own")
         self.predictor = predictor(projection_dim, output_dim=projection_dim)
 
     def step(self, batch: Batch, progress: Progress) -> StepOutput:
-        """Both views in turn as input and target, in separate forwards: BatchNorm statistics are a view's own."""
+        """Both views in turn as input and target; BatchNorm statistics are a view's own, in the predictor too."""
         with torch.no_grad():
-            targets = [self.networks.teacher([view]).projections[0] for view in batch.global_views]  # 2 x [B, P]
-        outputs = [self.networks.student([view]) for view in batch.global_views]
-        first, second = (self.predictor(output.projections[0]) for output in outputs)  # [B, P]
+            _, targets = self.networks.teacher(batch.global_views)  # [2, B, P]
+        embeddings, projections = self.networks.student(batch.global_views)  # [2, B, D], [2, B, P]
+        first, second = (self.predictor(view) for view in projections)  # [B, P]
         loss = normalized_distance(first, targets[1]) + normalized_distance(second, targets[0])
-        return StepOutput(loss, outputs[0].embeddings[0].detach(), {})
+        return StepOutput(loss, embeddings[0].detach(), {})
 
     def embed(self, images: Tensor) -> Tensor:
         """The student's backbone, [B, D]: the authors evaluate the online network, not the target."""

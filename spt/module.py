@@ -8,6 +8,7 @@ from typing import cast
 
 import torch
 from lightning import LightningModule
+from lightning.fabric.plugins.precision.amp import _optimizer_handles_unscaling
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.plugins import MixedPrecision
 from torch import Tensor
@@ -15,6 +16,7 @@ from torch.optim import Optimizer
 
 from spt.distributed.gather import mean_over_ranks
 from spt.finite import NonFiniteLossError, first_bad_tensor
+from spt.host_copy import HostCopy
 from spt.method import Method
 from spt.optim.recipe import OptimizerRecipe
 from spt.types import Batch, Masks, Progress, Sample
@@ -68,7 +70,7 @@ class SSLModule(LightningModule):
         self.metrics_at_start: dict[str, float] = {}
         self.stop_requested = False
         self.stop_agreed = False
-        self._verdict: Tensor | None = None
+        self._verdict: HostCopy | None = None
         self._has_row = False
 
     @property
@@ -130,7 +132,7 @@ class SSLModule(LightningModule):
         stop = output.loss.new_full((), float(self.stop_requested))
         metrics = mean_over_ranks({"train/loss": output.loss.detach(), "stop": stop, **output.metrics})
         loss = cast(Tensor, metrics.pop("train/loss"))
-        self._verdict = torch.stack([loss.float(), cast(Tensor, metrics.pop("stop")).float()])
+        self._verdict = HostCopy(torch.stack([loss.float(), cast(Tensor, metrics.pop("stop")).float()]))
         self.note({"train/loss": loss, **metrics})
         return {"loss": output.loss, "embeddings": output.embeddings, "labels": batch.labels}
 
@@ -140,9 +142,9 @@ class SSLModule(LightningModule):
         Raises:
             NonFiniteLossError: names the step and the first tensor that is not finite.
         """
-        # the one wait for the device in a step, placed where the whole backward pass is already queued
+        # the one wait for the device in a step: for the forward pass, while it has the backward pass to go on with
         assert self._verdict is not None, "a backward pass follows a forward pass"
-        loss, stop = self._verdict.tolist()
+        loss, stop = self._verdict.read()
         self.stop_agreed = stop > 0
         if not math.isfinite(loss):
             assert self.last_batch is not None, "a loss comes from a batch"
@@ -156,11 +158,18 @@ class SSLModule(LightningModule):
 
         Those of a frozen backbone go first: heads are clipped by their own norm.
         """
+        self._unscale(optimizer)
         if self.progress.step < self.freeze_steps:
             for parameter in self.method.networks.backbone.parameters():
                 parameter.grad = None
         self.note({"train/grad_norm": self.recipe.clip(self.method)})
         self.method.drop_gradients(self.progress)
+
+    def _unscale(self, optimizer: Optimizer) -> None:
+        """Takes the loss scale of float16 off the gradients, which Lightning leaves to fused optimizers' own step."""
+        plugin = self.trainer.precision_plugin
+        if isinstance(plugin, MixedPrecision) and plugin.scaler is not None and _optimizer_handles_unscaling(optimizer):
+            plugin.scaler.unscale_(optimizer)
 
     def optimizer_step(
         self,

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from timm.layers import DropPath
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from spt.distributed.shards import local_parameters
 from spt.schedules import Schedule
@@ -24,26 +25,38 @@ class Branch(nn.Module):
     Args:
         backbone: images [B, 3, S, S] to Features.
         head: [n, D] to [n, P].
+        statistics: what BatchNorm averages over: "joint": all views that share a forward (SimCLR, DINO); "own": each
+            view for itself (BYOL), as if every view had a forward of its own.
     """
 
-    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+    def __init__(self, backbone: nn.Module, head: nn.Module, *, statistics: Literal["joint", "own"] = "joint") -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
+        self.statistics = statistics
+        # without BatchNorm images do not see each other, and views may share a forward, which is faster
+        self._splits_backbone = statistics == "own" and _has_batch_norm(backbone)
+        self._splits_head = statistics == "own" and _has_batch_norm(head)
 
     def forward(self, views: Sequence[Tensor], *, project: bool = True) -> BranchOutput:
         """Embeddings and projections of all views, in their order.
 
         Args:
-            views: V tensors [B, 3, S, S]; neighbours of equal size share one backbone forward (and its BatchNorm
-                statistics), and all share one head forward.
+            views: V tensors [B, 3, S, S]; neighbours of equal size share one backbone forward, and all share one head
+                forward, where `statistics` allows it.
             project: False leaves the head out; projections are then [V, B, 0].
         """
-        outputs = []
-        for _, same_size in groupby(views, key=lambda view: view.shape[-2:]):
-            outputs.append(self.backbone(torch.cat(list(same_size))).embeddings)
-        embeddings = torch.cat(outputs)  # [VB, D]
-        projections = self.head(embeddings) if project else embeddings.new_empty(len(embeddings), 0)  # [VB, P]
+        if self._splits_backbone:
+            batches = list(views)
+        else:
+            batches = [torch.cat(list(alike)) for _, alike in groupby(views, key=lambda view: view.shape[-2:])]
+        embeddings = torch.cat([self.backbone(batch).embeddings for batch in batches])  # [VB, D]
+        if not project:
+            projections = embeddings.new_empty(len(embeddings), 0)
+        elif self._splits_head:
+            projections = torch.cat([self.head(rows) for rows in embeddings.chunk(len(views))])  # [VB, P]
+        else:
+            projections = self.head(embeddings)  # [VB, P]
         # copies, not another view of the same storage: fully_shard hangs its hooks on what comes out
         return BranchOutput(*(torch.stack(rows.chunk(len(views))) for rows in (embeddings, projections)))
 
@@ -106,6 +119,10 @@ class TeacherStudentWrapper(nn.Module):
                 teacher.lerp_(student, share)
             else:
                 teacher.copy_(student)
+
+
+def _has_batch_norm(network: nn.Module) -> bool:
+    return any(isinstance(module, _BatchNorm) for module in network.modules())
 
 
 def _follower(student: nn.Module) -> nn.Module:

@@ -184,6 +184,25 @@ def test_the_teacher_stays_where_a_float16_step_is_left_out(tmp_path: Path) -> N
     assert moved == {"student", "teacher"}
 
 
+@pytest.mark.parametrize("fused", ["true", "false"])
+def test_gradients_are_measured_and_clipped_without_the_loss_scale(tmp_path: Path, fused: str) -> None:
+    """Trap 62: fused optimizers take the scale off in their own step, after clipping."""
+    norms: dict[float, list[float]] = {1.0: [], 4.0: []}
+    for scale, found in norms.items():
+        words = ("optimizer.rule=adamw", f"optimizer.rules.adamw.fused={fused}", "trainer.max_epochs=1", NO_PROBES)
+        run = build("dino", tmp_path / f"{scale}", *words)
+        scaler = torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=1000)
+        run.trainer.strategy.precision_plugin = MixedPrecision("16-mixed", "cpu", scaler=scaler)
+
+        class Norms(Callback):
+            def on_train_batch_end(self, *_: object, found: list[float] = found) -> None:
+                found.append(float(run.module.step_metrics["train/grad_norm"]))  # noqa: B023
+
+        fit(run, Norms())
+    assert len(norms[1.0]) > 1
+    assert norms[4.0] == pytest.approx(norms[1.0], rel=0.05)
+
+
 def test_a_checkpoint_within_an_epoch_holds_the_teacher_after_the_update(tmp_path: Path) -> None:
     file = tmp_path / "step1.ckpt"
     run = build("byol", tmp_path / "run", "method.momentum.start=0.5", "optimizer.lr=1.0", NO_PROBES)

@@ -158,6 +158,32 @@ def test_embeddings_without_projections_never_call_the_head() -> None:
     assert projections.shape == (1, 4, 0)
 
 
+@pytest.mark.parametrize("statistics", ["joint", "own"])
+@pytest.mark.parametrize("normalises", ["backbone", "head", "neither"])
+def test_own_statistics_equal_a_forward_for_every_view_and_joint_ones_do_not(statistics: str, normalises: str) -> None:
+    """Traps 9 and 31. Only what holds BatchNorm is called view by view."""
+    torch.manual_seed(0)
+    backbone = TinyBackbone()
+    backbone.layer = backbone.layer[:2] if normalises == "backbone" else backbone.layer[:1]  # no dropout
+    head = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5) if normalises == "head" else nn.Identity())
+    branch = Branch(backbone, head, statistics=statistics)  # type: ignore[arg-type]
+    apart = copy.deepcopy(branch)
+    views = [torch.randn(4, 3, 2, 2), torch.randn(4, 3, 2, 2) + 9.0]
+    calls: list[str] = []
+    backbone.register_forward_hook(lambda *_: calls.append("backbone"))
+    head.register_forward_hook(lambda *_: calls.append("head"))
+    embeddings, projections = branch(views)
+    outputs = [apart([view]) for view in views]
+    is_equal = torch.allclose(projections, torch.cat([output.projections for output in outputs]), atol=1e-4)
+    is_equal &= torch.allclose(embeddings, torch.cat([output.embeddings for output in outputs]), atol=1e-4)
+    is_equal &= all(torch.allclose(a, b, atol=1e-5) for a, b in zip(branch.buffers(), apart.buffers(), strict=True))
+    assert is_equal == (statistics == "own" or normalises == "neither")
+    split = {part for part in ("backbone", "head") if part == normalises and statistics == "own"}
+    assert {part: calls.count(part) for part in ("backbone", "head")} == {
+        part: 2 if part in split else 1 for part in ("backbone", "head")
+    }
+
+
 def test_one_view_at_a_time_has_batch_norm_statistics_of_its_own() -> None:
     """Trap 31."""
     branch = Branch(TinyBackbone(), nn.Identity())

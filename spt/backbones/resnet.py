@@ -8,6 +8,7 @@ import timm
 from torch import Tensor, nn
 
 from spt.backbones.backbone import Backbone
+from spt.backbones.layout import MemoryFormat, check_memory_format, laid_out
 from spt.backbones.recipe import TimmRecipe, replace_stem
 from spt.types import Features
 
@@ -21,6 +22,7 @@ class ResNet(Backbone):
             images of about 32 pixels (SimCLR, arXiv 2002.05709, appendix B.9).
         zero_init_last: the last BatchNorm weight of every residual block starts at 0 (arXiv 1706.02677, section 5.1).
         drop_path: rate at the last block, growing linearly from 0 at the first; the teacher has none.
+        memory_format: of activations: auto | channels_last | contiguous.
 
     Attributes:
         network: the timm model; its state dict is what timm loads (with stem=cifar, into a model whose stem was
@@ -30,9 +32,12 @@ class ResNet(Backbone):
     has_batch_norm: ClassVar[bool] = True
 
     def __init__(
-        self, *, name: str, stem: Literal["imagenet", "cifar"], zero_init_last: bool, drop_path: float
-    ) -> None:
+        self, *, name: str, stem: Literal["imagenet", "cifar"], zero_init_last: bool, drop_path: float,
+        memory_format: MemoryFormat = "auto",
+    ) -> None:  # fmt: skip
         super().__init__()
+        check_memory_format(memory_format)
+        self.memory_format = memory_format
         self.name = name
         self.stem = stem
         self.network = timm.create_model(name, num_classes=0, zero_init_last=zero_init_last, drop_path_rate=drop_path)
@@ -43,7 +48,7 @@ class ResNet(Backbone):
 
     def forward(self, images: Tensor) -> Features:
         """Embeddings [B, D], averaged over the last feature map, of images [B, 3, H, W]; no tokens."""
-        return Features(self.network(images), None)
+        return Features(self.network(laid_out(images, self.memory_format)), None)
 
     def recipe(self) -> TimmRecipe:
         """The model of that name, with the stem changed alike."""

@@ -9,6 +9,7 @@ from timm.models.vision_transformer import VisionTransformer as TimmVisionTransf
 from torch import Tensor, nn
 
 from spt.backbones.backbone import Backbone
+from spt.backbones.layout import MemoryFormat, check_memory_format, laid_out
 from spt.backbones.recipe import TimmRecipe
 from spt.backbones.vit import TokenTransformer
 from spt.config.errors import ConfigError
@@ -22,15 +23,16 @@ class PooledBackbone(Backbone):
         network: the timm model, without classifier.
     """
 
-    def __init__(self, network: nn.Module, recipe: TimmRecipe) -> None:
+    def __init__(self, network: nn.Module, recipe: TimmRecipe, memory_format: MemoryFormat) -> None:
         super().__init__()
+        self.memory_format = memory_format
         self.network = network
         self._recipe = recipe
         self.embed_dim = cast(int, network.num_features)
 
     def forward(self, images: Tensor) -> Features:
         """Embeddings [B, D] of images [B, 3, H, W]; no tokens."""
-        return Features(self.network(images), None)
+        return Features(self.network(laid_out(images, self.memory_format)), None)
 
     def recipe(self) -> TimmRecipe:
         """The call that built it."""
@@ -38,7 +40,7 @@ class PooledBackbone(Backbone):
 
 
 def timm_backbone(
-    *, name: str, pretrained: bool, drop_path: float, options: dict[str, object]
+    *, name: str, pretrained: bool, drop_path: float, options: dict[str, object], memory_format: MemoryFormat = "auto"
 ) -> TokenTransformer | PooledBackbone:
     """A backbone from a timm name.
 
@@ -47,6 +49,7 @@ def timm_backbone(
         pretrained: True starts from timm's weights, downloaded once.
         drop_path: rate of stochastic depth at the last block; the teacher has none.
         options: further arguments of the timm model, such as img_size.
+        memory_format: of the activations of models that give no tokens: auto | channels_last | contiguous.
 
     Returns:
         Plain ViTs give embeddings and tokens and take crops of any size; all other models give embeddings only, of
@@ -55,6 +58,7 @@ def timm_backbone(
     Raises:
         ConfigError: timm has no such model, or the model does not take an option.
     """
+    check_memory_format(memory_format)
     if not timm.is_model(name):
         close = timm.list_models(f"*{name.split('_')[0].split('.')[0]}*")[:5]
         raise ConfigError(
@@ -69,16 +73,19 @@ def timm_backbone(
             f"backbone.name={name} does not take an argument it was given: {error}. "
             f"Remove it from backbone.options, or choose another model."
         ) from error
-    return wrapped(network, TimmRecipe(name, {"num_classes": 0, **options}))
+    return wrapped(network, TimmRecipe(name, {"num_classes": 0, **options}), memory_format)
 
 
-def wrapped(network: nn.Module, recipe: TimmRecipe) -> TokenTransformer | PooledBackbone:
+def wrapped(
+    network: nn.Module, recipe: TimmRecipe, memory_format: MemoryFormat = "auto"
+) -> TokenTransformer | PooledBackbone:
     """A timm model as a backbone; plain ViTs give tokens.
 
     Args:
         network: without classifier.
         recipe: that built it.
+        memory_format: of activations, where it gives no tokens.
     """
     if type(network) is TimmVisionTransformer:
         return TokenTransformer(network, recipe)
-    return PooledBackbone(network, recipe)
+    return PooledBackbone(network, recipe, memory_format)
