@@ -16,7 +16,8 @@ from spt.checkpoint.card import Card, ids_in
 from spt.checkpoint.resume import checkpoint_to_resume
 from spt.config.build import build_callbacks, build_data, build_loggers, build_module, build_trainer
 from spt.config.check import check
-from spt.config.facts import Facts, RunFolder, gather_facts
+from spt.config.facts import Facts, RunFolder
+from spt.config.gathering import gather_facts
 from spt.config.handover import run_choices, run_folder
 from spt.data.module import ImageData
 from spt.launch.callback import Rank

@@ -194,7 +194,7 @@ def test_every_recipe_composes_with_its_data_method_and_backbone() -> None:
 def test_every_experiment_composes(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine with as many GPUs as it asks for, and with its images there."""
     monkeypatch.setattr("spt.config.machine.count_gpus", lambda: 64)
-    monkeypatch.setattr("spt.config.facts.count_gpus", lambda: 64)
+    monkeypatch.setattr("spt.config.gathering.count_gpus", lambda: 64)
     for experiment in TREE.options("experiment"):
         text = (TREE.folders[0] / "experiment" / f"{experiment}.yaml").read_text()
         folder = [f"data.source.root={TREE.folders[0]}"] if "override /data: image_folder" in text else []

@@ -27,7 +27,8 @@ from yaml import YAMLError
 from spt.checkpoint.resume import is_run_folder
 from spt.config.check import check
 from spt.config.errors import ConfigError
-from spt.config.facts import Facts, RunFolder, gather_facts
+from spt.config.facts import Facts, RunFolder
+from spt.config.gathering import gather_facts
 from spt.config.interpolations import interpolation_mistakes, known_values
 from spt.config.overrides import Composed, assignment_mistakes, group_mistakes, meant_choices, parse, written_mistakes
 from spt.config.resolvers import register

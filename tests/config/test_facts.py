@@ -8,7 +8,8 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from spt.config.facts import Facts, gather_facts
+from spt.config.facts import Facts
+from spt.config.gathering import gather_facts
 from spt.config.machine import (
     Group,
     count_gpus,

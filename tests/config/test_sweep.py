@@ -57,7 +57,7 @@ def test_settings_of_the_sweep_do_not_tell_jobs_apart() -> None:
 def test_a_job_may_have_its_share_of_the_gpus(
     words: tuple[str, ...], refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("spt.config.sweep", "spt.config.facts", "spt.config.machine"):
+    for name in ("spt.config.sweep", "spt.config.gathering", "spt.config.machine"):
         monkeypatch.setattr(f"{name}.count_gpus", lambda: 4)
     planned_jobs.cache_clear()  # the machine is another one
     command = ("-m", "seed=1,2", "data=fake", "sweep.parallel=2", *words)
