@@ -145,8 +145,9 @@ def build_module(cfg: DictConfig, *, is_resuming: bool = False) -> SSLModule:
 
 
 def build_callbacks(cfg: DictConfig) -> list[Callback]:
-    """Probes, then the other callbacks, each in the order of its YAML."""
-    nodes = [*(cfg.probes or {}).values(), *(cfg.callbacks or {}).values()]
+    """Probes, the compiler, then the other callbacks, each in the order of its YAML."""
+    compiler = [] if OmegaConf.select(cfg, "compile.scope") in (None, "off") else [cfg.compile]
+    nodes = [*(cfg.probes or {}).values(), *compiler, *(cfg.callbacks or {}).values()]
     return [cast(Callback, _made(node)) for node in nodes if node is not None]
 
 

@@ -7,6 +7,14 @@ from spt.config.rule import Rule
 
 DEVICE_RULES: tuple[Rule, ...] = (
     Rule(
+        name="compiler-present",
+        broken=lambda f: f.compile_backend == "inductor" and f.has_cpp_compiler is False,
+        message=lambda f: "compile.backend=inductor writes code in C++, and this machine has no compiler for it.",
+        fix=lambda f: "apt-get install g++ (or set CXX), or compile=off",
+        severity="error",
+        example=Facts(compiles=True, compile_backend="inductor", has_cpp_compiler=False),
+    ),
+    Rule(
         name="devices-present",
         broken=lambda f: f.accelerator == "gpu" and f.devices is not None and f.gpus is not None and f.devices > f.gpus,
         message=lambda f: (

@@ -69,6 +69,8 @@ class Facts:
         batch_norm_scope: local | global.
         has_sync_batch_norm: torch's SyncBatchNorm is named or asked for.
         compiles: torch.compile is asked for.
+        compile_backend: of torch.compile.
+        has_cpp_compiler: this machine has one.
         strategy_kind: what the strategy's class is: single | ddp | fsdp2 | deepspeed | fsdp.
         foreign_options: keys of the strategy that are another strategy's, with that strategy.
         find_unused_parameters: of ddp.
@@ -141,6 +143,8 @@ class Facts:
     batch_norm_scope: str | None = None
     has_sync_batch_norm: bool | None = None
     compiles: bool | None = None
+    compile_backend: str | None = None
+    has_cpp_compiler: bool | None = None
     strategy_kind: str | None = None
     foreign_options: tuple[tuple[str, str], ...] = ()
     find_unused_parameters: bool | None = None

@@ -14,6 +14,7 @@ from spt.config.interpolations import flatten
 from spt.config.machine import (
     count_gpus,
     gpu_has_bfloat16,
+    has_cpp_compiler,
     in_slurm_step,
     is_installed,
     joined_group,
@@ -147,7 +148,9 @@ def _with_optimizer(facts: Facts, values: Mapping[str, Plain]) -> Facts:
         clip_unit=text(values, "optimizer.clip_unit"),
         batch_norm_scope=text(values, "batch_norm.scope"),
         has_sync_batch_norm=asks_for(values, "sync_batchnorm", "SyncBatchNorm"),
-        compiles=asks_for(values, "compile", "torch.compile"),
+        compiles=asks_for(values, "compile", "torch.compile") or text(values, "compile.scope") in ("blocks", "step"),
+        compile_backend=text(values, "compile.backend"),
+        has_cpp_compiler=has_cpp_compiler(),
     )
 
 

@@ -18,6 +18,7 @@ GROUPS = {
     "strategy": "how devices share the work",
     "precision": "number formats, in Lightning's words",
     "batch_norm": "whose images BatchNorm's statistics are of",
+    "compile": "torch.compile of blocks or of the whole step",
     "probes": "what measures the embedding during training",
     "callbacks": "progress, checkpoints, pictures",
     "logger": "where metrics go besides metrics.csv",

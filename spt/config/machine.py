@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -56,6 +57,11 @@ def has_apple_gpu() -> bool:
 def is_installed(package: str) -> bool:
     """Whether a top-level package can be imported, without importing it."""
     return find_spec(package) is not None
+
+
+def has_cpp_compiler() -> bool:
+    """Whether a compiler of C++ is there, which torch.compile's own backend calls on every device."""
+    return any(shutil.which(name) for name in (os.environ.get("CXX"), "g++", "clang++") if name)
 
 
 # by which SLURM tells a process that it is one of several tasks

@@ -10,8 +10,9 @@ from spt.config.rule import Rule
 _KEPT = ("seed", "method._target_", "optimizer.rule")
 _KEPT_GROUPS = ("backbone.", "data.")
 _FREE = (
-    "backbone.drop_path", "backbone.memory_format", "backbone.init_from", "backbone.freeze_steps", "data.num_workers", "data.pin_memory",
-    "data.evaluation_batch_size", "data.bank_size", "data.evaluation_crop", "data.source.root", "data.source.folder",
+    "backbone.drop_path", "backbone.memory_format", "backbone.init_from", "backbone.freeze_steps",
+    "data.num_workers", "data.pin_memory", "data.evaluation_batch_size", "data.bank_size", "data.evaluation_crop",
+    "data.source.root", "data.source.folder",
 )  # fmt: skip
 
 

@@ -37,6 +37,11 @@ _WARNINGS: tuple[tuple[str, type[Warning], str], ...] = (
         UserWarning,
         "pinning is a wish: without an accelerator there is nothing to pin for",
     ),
+    (
+        r"The .grad attribute of a Tensor that is not a leaf Tensor is being accessed",
+        UserWarning,
+        "torch.compile looks at every input of a block",
+    ),
 )
 
 

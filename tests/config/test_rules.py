@@ -23,7 +23,7 @@ SOUND = Facts(
     max_steps=-1, learning_rate_warmups=(("optimizer.lr_schedule.warmup_epochs", 10),),
     other_warmups=(("method.teacher_temperature.warmup_epochs", 20),), momentums=(("method.momentum.start", 0.996),),
     update_rule="adamw", update_class="AdamW", num_optimizers=1, clip_norm=3.0, clip_unit="tensor",
-    batch_norm_scope="local", has_sync_batch_norm=False, compiles=False, torch_version=(2, 14),
+    batch_norm_scope="local", has_sync_batch_norm=False, compiles=False, has_cpp_compiler=True, torch_version=(2, 14),
     deepspeed_installed=False, has_weights=False, freeze_steps=0,
 )  # fmt: skip
 FSDP2 = replace(
@@ -99,6 +99,7 @@ BROKEN_BY = {
     "deepspeed-clips-globally": replace(DEEPSPEED, clip_unit="tensor"),
     "deepspeed-keeps-gradients": replace(DEEPSPEED, drops_gradients=True),
     "deepspeed-uses-all-parameters": replace(DEEPSPEED, skips_parameters=True),
+    "compiler-present": replace(SOUND, compiles=True, compile_backend="inductor", has_cpp_compiler=False),
     "deepspeed-without-compile": replace(DEEPSPEED, compiles=True),
     "deepspeed-without-float16": replace(DEEPSPEED, precision="16-mixed"),
     "deepspeed-batch-norm-in-float32": replace(DEEPSPEED, precision="bf16-true", has_batch_norm=True),

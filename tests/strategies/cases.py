@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from lightning import Callback, LightningModule, Trainer
@@ -19,6 +19,7 @@ from methods.byol import BYOL
 from methods.dino import DINO
 from methods.ijepa import IJEPA
 from methods.simclr import SimCLR
+from spt.callbacks.compilation import Compilation
 from spt.data.module import ImageData
 from spt.data.sources.fake import Fake
 from spt.distributed.batch_norm import replace_batch_norm
@@ -59,6 +60,7 @@ class Case:
         batch_norm: local | global.
         options: of the strategy.
         freeze_steps: first steps in which the backbone does not move.
+        compile: blocks | step; None compiles nothing.
         event: what is done to the networks between steps, see Disturbance; for methods whose student is a Branch.
     """
 
@@ -71,6 +73,7 @@ class Case:
     batch_norm: str = "global"
     options: dict[str, object] = field(default_factory=dict)
     freeze_steps: int = 0
+    compile: Literal["blocks", "step"] | None = None
     event: str | None = None
 
     def __hash__(self) -> int:
@@ -238,6 +241,8 @@ def train(case: Case) -> Outcome:
     torch.manual_seed(torch.distributed.get_rank())  # rank 0 as a single process; the others differ and must not matter
     losses = Losses()
     callbacks: list[Callback] = [losses, *([Disturbance(case.event)] if case.event else [])]
+    if case.compile is not None:  # without code in C++, which takes a minute; graphs and gradients are the same
+        callbacks.append(Compilation(scope=case.compile, backend="aot_eager", mode="default"))
     module = build_module(case)
     with tempfile.TemporaryDirectory() as folder:
         trainer = build_trainer(case, Path(folder), callbacks)

@@ -6,10 +6,14 @@ import pytest
 import torch
 
 from tests.ranks import once, run_ranks
-from tests.strategies.cases import METHODS, Case, Outcome, train_all
+from tests.strategies.cases import METHODS, Case, Outcome, identify, train_all
 
 ACCUMULATIONS = (1, 2)
 ONCE = {"reduce_every_micro_batch": False}
+COMPILED = [
+    Case("dino", "fsdp2", compile="blocks"), Case("byol", "fsdp2", compile="step"),
+    Case("simclr", "ddp", compile="step"), Case("ijepa", "ddp", compile="blocks"),
+]  # fmt: skip
 ALL = [(method, accumulation) for method in METHODS for accumulation in ACCUMULATIONS]
 
 
@@ -19,7 +23,8 @@ def outcomes(num_ranks: int) -> list[dict[Case, Outcome]]:
     strategies = ("single", "fsdp2") if num_ranks == 1 else ("ddp", "fsdp2")
     cases = [Case(method, name, accumulation) for method, accumulation in ALL for name in strategies]
     reduced_once = [Case(method, "fsdp2", 2, options=ONCE) for method in METHODS if num_ranks > 1]
-    return run_ranks(train_all, num_ranks, [*cases, *reduced_once])
+    compiled = COMPILED if num_ranks > 1 else []
+    return run_ranks(train_all, num_ranks, [*cases, *reduced_once, *compiled])
 
 
 def outcome(num_ranks: int, method: str, strategy: str, accumulation: int, rank: int = 0) -> Outcome:
@@ -75,6 +80,12 @@ def test_averaging_once_a_step_equals_ddp_to_the_bit_under_accumulation(method: 
 @pytest.mark.parametrize(("method", "accumulation"), ALL)
 def test_one_rank_of_fsdp2_equals_single_to_the_bit(method: str, accumulation: int) -> None:
     assert_equal(outcome(1, method, "fsdp2", accumulation), outcome(1, method, "single", accumulation))
+
+
+@pytest.mark.parametrize("case", COMPILED, ids=identify)
+def test_compiled_code_on_two_ranks_gives_what_the_same_strategy_gives_without(case: Case) -> None:
+    """The gradients of its warming up reach no rank, and collectives are where they were."""
+    assert_close(outcomes(2)[0][case], outcome(2, case.method, case.strategy, 1))
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
