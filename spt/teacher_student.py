@@ -12,7 +12,7 @@ from timm.layers import DropPath
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from spt.distributed.shards import local_parameters
+from spt.distributed.shards import LocalParameters
 from spt.schedules import Schedule
 from spt.types import BranchOutput, Progress
 
@@ -84,6 +84,7 @@ class TeacherStudentWrapper(nn.Module):
         self.student = student
         self.momentum = momentum
         self.batch_norm = batch_norm
+        self._found: tuple[tuple[object, ...], tuple[LocalParameters, LocalParameters]] | None = None
         if momentum is None:
             # an alias that is not registered: state dicts and optimizers see the student once
             object.__setattr__(self, "teacher", student)
@@ -109,9 +110,18 @@ class TeacherStudentWrapper(nn.Module):
         if self.momentum is None:
             return
         share = 1.0 - self.momentum(progress)  # a Python float: a tensor would be rounded to the weights' type
-        torch._foreach_lerp_(local_parameters(self.teacher), local_parameters(self.student), share)
+        teacher, student = self._pairs()
+        torch._foreach_lerp_(teacher.now(), student.now(), share)
         if self.batch_norm != "own":
             self._follow_buffers(share if self.batch_norm == "average" else 1.0)
+
+    def _pairs(self) -> tuple[LocalParameters, LocalParameters]:
+        """Parameters of teacher and student, in one order."""
+        # sharding changes the class of both, and what was found before it would miss its units
+        networks = (self.teacher, type(self.teacher), self.student, type(self.student))
+        if self._found is None or self._found[0] != networks:
+            self._found = (networks, (LocalParameters(self.teacher), LocalParameters(self.student)))
+        return self._found[1]
 
     def _follow_buffers(self, share: float) -> None:
         for teacher, student in zip(self.teacher.buffers(), self.student.buffers(), strict=True):

@@ -126,6 +126,28 @@ def test_a_high_momentum_still_moves_float32_weights() -> None:
     assert wrapper.teacher.weight.item() == pytest.approx(1.5 - 0.5 * 0.999**2000, abs=1e-3)
 
 
+@pytest.mark.parametrize("change", ["double", "assign", "copy", "replace"])
+def test_updates_reach_the_weights_that_are_there_now(change: str) -> None:
+    """Where parameters lie is looked up once; what lies there may change between two steps."""
+    wrapper = TeacherStudentWrapper(nn.Linear(3, 2), momentum=lambda progress: 0.5)
+    with torch.no_grad():
+        wrapper.student.weight.fill_(1.0)
+        wrapper.teacher.weight.fill_(0.0)
+    wrapper.update(FIRST)
+    other = wrapper
+    if change == "double":
+        wrapper.double()
+    elif change == "assign":
+        wrapper.load_state_dict({name: value.clone() for name, value in wrapper.state_dict().items()}, assign=True)
+    elif change == "copy":
+        other = copy.deepcopy(wrapper)
+    else:
+        wrapper.teacher.weight = nn.Parameter(wrapper.teacher.weight.detach().clone())
+    other.update(FIRST)
+    assert torch.equal(other.teacher.weight, torch.full_like(other.teacher.weight, 0.75))
+    assert wrapper.teacher.weight[0, 0].item() == (0.5 if change == "copy" else 0.75)
+
+
 def test_views_of_one_size_share_a_forward_and_outputs_keep_the_order_of_views() -> None:
     """Trap 78: the value of a view is its number."""
 
