@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -19,5 +22,20 @@ def perform(task: str, cfg: DictConfig) -> float | None:
         The figure that it ends with.
     """
     module, _, name = task.rpartition(".")
-    value: float | None = getattr(import_module(module), name)(cfg)
+    with unavailable("wandb"):  # timm would import it for scripts of its own, a second and more for every process
+        function = getattr(import_module(module), name)
+    value: float | None = function(cfg)
     return value
+
+
+@contextmanager
+def unavailable(package: str) -> Iterator[None]:
+    """Makes an import of `package` fail, as if it were not installed, unless it has been imported already."""
+    if package in sys.modules:
+        yield
+        return
+    sys.modules[package] = None  # type: ignore[assignment]  # so the import system has it: not to be found
+    try:
+        yield
+    finally:
+        del sys.modules[package]

@@ -50,6 +50,18 @@ def test_help_comes_before_hydra(tmp_path: Path) -> None:
     assert not answer.packages & {"hydra", "omegaconf", "yaml", "torch"}
 
 
+def test_a_training_imports_none_of_the_packages_that_it_does_not_use(tmp_path: Path) -> None:
+    words = (
+        "data=fake", "data.image_size=16", "data.num_images=16", "data.source.num_val_images=4", "data.bank_size=4",
+        "data.global_batch_size=8", "backbone.embed_dim=16", "backbone.depth=1", "trainer.max_epochs=1",
+        "trainer.accelerator=cpu", "optimizer.lr_schedule.warmup_epochs=0", "probes.knn.k=1",
+    )  # fmt: skip
+    answer = Answer(tmp_path, *words)
+    assert answer.status == 0, answer.errors
+    assert "torch" in answer.packages
+    assert not answer.packages & {"wandb", "tensorboard", "deepspeed", "optuna", "submitit", "sklearn", "kornia"}
+
+
 def test_a_refusal_imports_no_torch_and_writes_nothing(tree: ConfigTree, tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     answer = Answer(tmp_path / "here", "-cp", str(tree.folders[0]), "data.global_batch_size=61", "trainer.devices=2")
