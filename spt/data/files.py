@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
@@ -32,7 +33,7 @@ class FileImages:
         on_unreadable: stop raises; skip takes the next readable file in training, and counts nothing in evaluation.
     """
 
-    def __init__(self, paths: list[str], labels: Tensor, *, on_unreadable: Literal["stop", "skip"]) -> None:
+    def __init__(self, paths: Sequence[str], labels: Tensor, *, on_unreadable: Literal["stop", "skip"]) -> None:
         self.paths = paths
         self.labels = labels
         self.on_unreadable = on_unreadable
@@ -103,11 +104,11 @@ def decode(path: str) -> Image.Image:
         return image.convert("RGB")
 
 
-def without_unreadable(files: list[tuple[str, int]], on_unreadable: Literal["stop", "skip"]) -> list[tuple[str, int]]:
-    """The files that can be read, each with its label.
+def readable_rows(paths: Sequence[str], on_unreadable: Literal["stop", "skip"]) -> Tensor:
+    """Positions of the files that can be read, [n], int64, ascending.
 
     Args:
-        files: path and label of each.
+        paths: N files.
         on_unreadable: stop raises if there is any that cannot; skip leaves them out, with one warning.
 
     Raises:
@@ -115,18 +116,17 @@ def without_unreadable(files: list[tuple[str, int]], on_unreadable: Literal["sto
     """
     # threads: PIL decodes without holding the interpreter's lock
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        problems = list(pool.map(_problem, (path for path, _ in files)))
-    bad = [f"{path} ({problem})" for (path, _), problem in zip(files, problems, strict=True) if problem is not None]
-    good = [file for file, problem in zip(files, problems, strict=True) if problem is None]
-    if bad and (on_unreadable == "stop" or not good):
+        problems = list(pool.map(_problem, paths))
+    bad = [f"{paths[row]} ({problem})" for row, problem in enumerate(problems) if problem is not None]
+    if bad and (on_unreadable == "stop" or len(bad) == len(paths)):
         raise ConfigError(
             "\n".join(
-                (f"{len(bad)} of {len(files)} images cannot be read; replace or remove them, or use {_SKIP}:", *bad)
+                (f"{len(bad)} of {len(paths)} images cannot be read; replace or remove them, or use {_SKIP}:", *bad)
             )
         )
     if bad:
-        logger.warning("%d of %d images cannot be read: left out.\n%s", len(bad), len(files), "\n".join(bad))
-    return good
+        logger.warning("%d of %d images cannot be read: left out.\n%s", len(bad), len(paths), "\n".join(bad))
+    return torch.tensor([row for row, problem in enumerate(problems) if problem is None])
 
 
 def _problem(path: str) -> str | None:

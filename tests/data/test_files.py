@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spt.config.errors import ConfigError
-from spt.data.files import FileImages, without_unreadable
+from spt.data.files import FileImages, readable_rows
 from spt.data.images import Key
 from tests.data.sets import Mirror, cut_short, write_image
 
@@ -69,17 +69,17 @@ def test_folder_without_a_readable_file_stops_training(tmp_path: Path) -> None:
         files.training_sample([Key(0, 1)], Mirror())
 
 
-def list_files(folder: Path) -> list[tuple[str, int]]:
+def list_files(folder: Path) -> list[str]:
     files = [write_image(folder / name, 10) for name in ("0.jpg", "1.png", "2.jpg", "3.png")]
     cut_short(files[0])
     cut_short(files[3])
     files[1].with_suffix(".txt").write_text("no image")
-    return [(str(file), index) for index, file in enumerate([*files, files[1].with_suffix(".txt")])]
+    return [str(file) for file in [*files, files[1].with_suffix(".txt")]]
 
 
 def test_scan_names_all_damaged_files_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="3 of 5") as error:
-        without_unreadable(list_files(tmp_path), "stop")
+        readable_rows(list_files(tmp_path), "stop")
     for name in ("0.jpg", "3.png", "1.txt"):
         assert str(tmp_path / name) in str(error.value)
     assert "2.jpg" not in str(error.value)
@@ -88,6 +88,6 @@ def test_scan_names_all_damaged_files_at_once(tmp_path: Path) -> None:
 def test_scan_may_leave_damaged_files_out_with_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = list_files(tmp_path)
     with caplog.at_level(logging.WARNING):
-        assert without_unreadable(files, "skip") == [files[1], files[2]]
+        assert readable_rows(files, "skip").tolist() == [1, 2]
     (record,) = caplog.records
     assert all(name in record.message for name in ("0.jpg", "3.png", "1.txt"))
