@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
+from functools import partial
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 from PIL import Image
@@ -15,10 +16,13 @@ from torch import Tensor
 from spt.config.errors import ConfigError
 from spt.data.images import Cropper, Key
 from spt.types import Sample
+from spt.views.reduced import Box
 
 # N images of the set, B images per device
 
 logger = logging.getLogger(__name__)
+
+_Read = TypeVar("_Read")
 
 _UNREADABLE = (OSError, ValueError, SyntaxError)  # what PIL raises for absent, foreign, cut-off and garbled files
 _SKIP = "data.source.on_unreadable=skip"
@@ -30,12 +34,22 @@ class FileImages:
     Args:
         paths: N files.
         labels: [N], int64.
+        reduced_decoding: JPEGs to train on are decoded at 1/2, 1/4 or 1/8 of their size where every crop keeps at least
+            so many pixels a pixel of its view, along both sides; None decodes whole images.
         on_unreadable: stop raises; skip takes the next readable file in training, and counts nothing in evaluation.
     """
 
-    def __init__(self, paths: Sequence[str], labels: Tensor, *, on_unreadable: Literal["stop", "skip"]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        labels: Tensor,
+        *,
+        reduced_decoding: float | None,
+        on_unreadable: Literal["stop", "skip"],
+    ) -> None:
         self.paths = paths
         self.labels = labels
+        self.reduced_decoding = reduced_decoding
         self.on_unreadable = on_unreadable
         # shared with the workers, so that each damaged file is reported once and not once a worker and epoch
         self._is_reported = torch.zeros(len(paths), dtype=torch.bool).share_memory_()
@@ -54,9 +68,13 @@ class FileImages:
         assert cropper is not None, "files differ in size: a cropper must be attached"
         rows, crops = [], []
         for key in keys:
-            row, image = self._read_nearby(key.row)
+            if self.reduced_decoding is None:
+                row, image = self._read_nearby(key.row, decode)
+                crops.append(cropper.crop(image, key.row, key.epoch))
+            else:
+                row, reduced = self._read_nearby(key.row, partial(decode_reduced, key, cropper, self.reduced_decoding))
+                crops.append(cropper.cut(*reduced))
             rows.append(row)
-            crops.append(cropper.crop(image, key.row, key.epoch))
         views = [torch.stack(view) for view in zip(*crops, strict=True)]
         epochs, indices = torch.tensor(keys).unbind(dim=1)  # [B], [B]
         return Sample(views, self.labels[rows], indices.contiguous(), epochs.contiguous())
@@ -70,19 +88,20 @@ class FileImages:
         assert cropper is not None, "files differ in size: a cropper must be attached"
         rows, indices, views = [], [], []
         for key in keys:
-            row, image = self._read_nearby(max(key.row, 0))
+            # whole: figures are compared with those of other codes
+            row, image = self._read_nearby(max(key.row, 0), decode)
             rows.append(row)
             indices.append(key.row if row == key.row else -1)
             views.append(cropper.evaluation_crop_of(image))
         epochs = torch.tensor([key.epoch for key in keys])
         return Sample([torch.stack(views)], self.labels[rows], torch.tensor(indices), epochs)
 
-    def _read_nearby(self, index: int) -> tuple[int, Image.Image]:
-        """The image, or the next one that can be read if this one may be skipped; and its row."""
+    def _read_nearby(self, index: int, read: Callable[[str], _Read]) -> tuple[int, _Read]:
+        """What is read of the image, or of the next one that can be if this one may be skipped; its row comes first."""
         for step in range(len(self.paths)):
             row = (index + step) % len(self.paths)
             try:
-                return row, decode(self.paths[row])
+                return row, read(self.paths[row])
             except _UNREADABLE as error:
                 if self.on_unreadable == "stop":
                     raise ConfigError(
@@ -102,6 +121,38 @@ def decode(path: str) -> Image.Image:
     """The whole image, in three channels."""
     with Image.open(path) as image:
         return image.convert("RGB")
+
+
+class Reduced(NamedTuple):
+    """An image that may have been decoded at a fraction of its size.
+
+    Attributes:
+        image: in three channels.
+        boxes: of its crops, in pixels of the whole image.
+        reduction: pixels of the whole image a decoded one, along both sides.
+    """
+
+    image: Image.Image
+    boxes: list[Box]
+    reduction: int
+
+
+def decode_reduced(key: Key, cropper: Cropper, pixel_ratio: float, path: str) -> Reduced:
+    """The image at the smallest size that leaves its crops enough pixels; whole if it is no JPEG.
+
+    Args:
+        key: which image, when: its crops follow from that.
+        cropper: says where they lie.
+        pixel_ratio: decoded pixels a pixel of a view that must be left.
+        path: of the file.
+    """
+    with Image.open(path) as image:  # reads the size alone
+        boxes = cropper.boxes(image.height, image.width, key.row, key.epoch)
+        reduction = cropper.largest_reduction(boxes, pixel_ratio)
+        size = image.width // reduction, image.height // reduction
+        if reduction > 1 and image.draft(None, size) is None:
+            reduction = 1
+        return Reduced(image.convert("RGB"), boxes, reduction)
 
 
 def readable_rows(paths: Sequence[str], on_unreadable: Literal["stop", "skip"]) -> Tensor:

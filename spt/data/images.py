@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from spt.types import Sample
+from spt.views.reduced import Box
 
 # N images of the set, B images per device, H, W pixels
 
@@ -31,6 +32,15 @@ class Cropper(Protocol):
 
     def crop(self, image: Image.Image | Tensor, index: int, epoch: int) -> list[Tensor]:
         """One [3, S, S], uint8, a view."""
+
+    def boxes(self, height: int, width: int, index: int, epoch: int) -> list[Box]:
+        """Where these are taken from an image of this size."""
+
+    def largest_reduction(self, boxes: list[Box], pixel_ratio: float) -> int:
+        """How many times smaller an image may be decoded that each crop has so many pixels a pixel of its view."""
+
+    def cut(self, image: Image.Image | Tensor, boxes: list[Box], reduction: int) -> list[Tensor]:
+        """As `crop`, from boxes in pixels of the whole image, when it was decoded so many times smaller."""
 
     def evaluation_crop_of(self, image: Image.Image | Tensor) -> Tensor:
         """[3, S, S], uint8."""

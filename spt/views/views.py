@@ -11,6 +11,7 @@ from spt.config.errors import ConfigError
 from spt.types import Sample
 from spt.views.boxes import DRAWS
 from spt.views.draws import uniform
+from spt.views.reduced import Box, crop_reduced, largest_reduction
 from spt.views.resample import apply_separable, resize_bytes, resize_weights
 from spt.views.view import COLOR_DRAWS, View
 
@@ -108,10 +109,37 @@ class Views(nn.Module):
             [3, S, S] or [3, s, s] each, uint8.
         """
         decoded = _to_bytes(image)
+        return self.cut(decoded, self.boxes(decoded.shape[1], decoded.shape[2], index, epoch), 1)
+
+    def boxes(self, height: int, width: int, index: int, epoch: int) -> list[Box]:
+        """Where `crop` takes the V + L crops from an image of this size, which need not be decoded yet."""
         epochs, indices = torch.tensor([epoch]), torch.tensor([index])
         return [
-            view.crop_one(decoded, uniform(self.seed, 2 * place, epochs, indices, DRAWS), self.sizes[place])
+            view.box_of(uniform(self.seed, 2 * place, epochs, indices, DRAWS), height=height, width=width)
             for place, view in enumerate(self.views)
+        ]
+
+    def largest_reduction(self, boxes: list[Box], pixel_ratio: float) -> int:
+        """How many times smaller an image may be decoded for these crops, see `reduced.largest_reduction`."""
+        return largest_reduction(boxes, self.sizes, pixel_ratio)
+
+    def cut(self, image: Image.Image | Tensor, boxes: list[Box], reduction: int) -> list[Tensor]:
+        """As `crop`, from boxes in pixels of the whole image, of which `image` may be a smaller version of PIL.
+
+        Args:
+            image: decoded `reduction` times smaller.
+            boxes: of `boxes`.
+            reduction: 1 for the whole image.
+        """
+        if reduction > 1:
+            assert isinstance(image, Image.Image), "only JPEGs are decoded smaller"
+            return [
+                crop_reduced(image, box, reduction, size, view.interpolation)
+                for view, box, size in zip(self.views, boxes, self.sizes, strict=True)
+            ]
+        decoded = _to_bytes(image)
+        return [
+            view.crop_one(decoded, box, size) for view, box, size in zip(self.views, boxes, self.sizes, strict=True)
         ]
 
     def evaluation_view(self, images: Tensor | list[Tensor]) -> Tensor:

@@ -16,7 +16,9 @@ def make_files(folder: Path, *, on_unreadable: str, damaged: tuple[int, ...] = (
     files = [write_image(folder / f"{index}.{ending}", 10 * index) for index in range(5)]
     for index in damaged:
         cut_short(files[index])
-    return FileImages([str(file) for file in files], torch.arange(5) + 100, on_unreadable=on_unreadable)
+    return FileImages(
+        [str(file) for file in files], torch.arange(5) + 100, reduced_decoding=None, on_unreadable=on_unreadable
+    )
 
 
 def test_training_sample_has_one_stack_a_view(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def source(root: Path, index: str | None = "auto", *, verify: bool = False) -> ImageFolder:
-    return ImageFolder(root=str(root), index=index, on_unreadable="skip", verify=verify)
+    return ImageFolder(root=str(root), index=index, reduced_decoding=None, on_unreadable="skip", verify=verify)
 
 
 def contents(root: Path, index: str | None = "auto") -> list[tuple[list[str], list[int]]]:

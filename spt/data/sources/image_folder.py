@@ -29,6 +29,8 @@ class ImageFolder:
         root: folder that holds train/CLASS/IMAGE and val/CLASS/IMAGE.
         index: folder where lists of the files are kept between starts; auto: the user's cache folder; None lists all
             folders at every start. What has changed since is listed anew.
+        reduced_decoding: JPEGs to train on are decoded at 1/2, 1/4 or 1/8 of their size where every crop keeps at least
+            so many pixels a pixel of its view, along both sides; None decodes whole images.
         on_unreadable: stop: a damaged file ends the run; skip: another image takes its place in training, and none in
             evaluation.
         verify: opens every file before training, to name all damaged ones at once (minutes for a million files).
@@ -36,11 +38,17 @@ class ImageFolder:
 
     root: str
     index: str | None
+    reduced_decoding: float | None
     on_unreadable: Literal["stop", "skip"]
     verify: bool
 
     def __post_init__(self) -> None:
-        """Refuses an unknown word."""
+        """Refuses an unknown word, and a number that means nothing."""
+        if self.reduced_decoding is not None and self.reduced_decoding < 1:
+            raise ConfigError(
+                f"data.source.reduced_decoding={self.reduced_decoding} would enlarge what was decoded too small; use "
+                "data.source.reduced_decoding=1 or more, or data.source.reduced_decoding=null."
+            )
         if self.on_unreadable not in ("stop", "skip"):
             raise ConfigError(
                 f"data.source.on_unreadable={self.on_unreadable} is unknown; use data.source.on_unreadable=stop or "
@@ -86,7 +94,12 @@ class ImageFolder:
             raise missing(f"data.source.root={self.root}", files=f"{kinds} file", places=[folder], how=_HOW)
         if self.verify:
             listing = listing.of(readable_rows(FilePaths(folder, listing), self.on_unreadable))
-        return FileImages(FilePaths(folder, listing), listing.labels(), on_unreadable=self.on_unreadable)
+        return FileImages(
+            FilePaths(folder, listing),
+            listing.labels(),
+            reduced_decoding=self.reduced_decoding,
+            on_unreadable=self.on_unreadable,
+        )
 
     def _list(self, folder: Path, classes: list[str]) -> Listing:
         known = None if self.index is None else read_listing(index_file(self.index, folder), folder, _ENDINGS)
