@@ -10,16 +10,17 @@ from typing import NamedTuple
 from omegaconf import DictConfig, OmegaConf
 
 from spt.checkpoint.resume import AUTO
+from spt.config.inputs import UNKNOWN, Inputs, read_inputs
 from spt.config.interpolations import flatten
 from spt.config.machine import (
     count_gpus,
     gpu_has_bfloat16,
     in_slurm_step,
     is_installed,
-    joined_group,
     resolve_accelerator,
     resolve_devices,
     slurm_tasks,
+    started_processes,
     torch_version,
 )
 from spt.config.readings import (
@@ -84,6 +85,7 @@ class Facts:
         num_images: training images; None before an image folder is listed.
         image_folder: where images are read from, if they are files in folders.
         image_folder_state: absent | empty | filled.
+        inputs: where images are read and their views are made.
         global_batch_size: images of one optimizer step, over all devices and micro-batches.
         devices: processes on each node.
         accelerator: cpu | gpu | mps.
@@ -150,6 +152,7 @@ class Facts:
     num_images: int | None = None
     image_folder: str | None = None
     image_folder_state: str | None = None
+    inputs: Inputs = UNKNOWN
     global_batch_size: int | None = None
     devices: int | None = None
     num_nodes: int | None = None
@@ -314,6 +317,7 @@ def _with_inputs(facts: Facts, values: Mapping[str, Plain]) -> Facts:
         num_images=whole(values, "data.num_images"),
         image_folder=folder,
         image_folder_state=folder_state,
+        inputs=read_inputs(values),
         global_batch_size=whole(values, "data.global_batch_size"),
     )
 
@@ -374,13 +378,8 @@ def _with_run(facts: Facts, values: Mapping[str, Plain]) -> Facts:
         deepspeed_installed=is_installed("deepspeed"),
         slurm_tasks=slurm_tasks(),
         in_slurm_step=in_slurm_step(),
-        started_processes=_started_processes(),
+        started_processes=started_processes(),
     )
-
-
-def _started_processes() -> int | None:
-    group = joined_group()
-    return None if group is None or group.launcher != "torchrun" else group.world_size
 
 
 def _with_strategy(facts: Facts, node: Plain, values: Mapping[str, Plain]) -> Facts:

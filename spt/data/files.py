@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from spt.config.errors import ConfigError
-from spt.data.images import Cropper, Key
+from spt.data.images import Cropper, Key, stacked
 from spt.types import Sample
 from spt.views.reduced import Box
 
@@ -66,18 +66,18 @@ class FileImages:
             ConfigError: names the file that cannot be read, unless it may be skipped.
         """
         assert cropper is not None, "files differ in size: a cropper must be attached"
-        rows, crops = [], []
-        for key in keys:
+        epochs, indices = torch.tensor(keys).unbind(dim=1)  # [B], [B]
+        rows, views = [], []
+        for key, draws in zip(keys, cropper.draws(epochs, indices), strict=True):
             if self.reduced_decoding is None:
                 row, image = self._read_nearby(key.row, decode)
-                crops.append(cropper.crop(image, key.row, key.epoch))
+                views.append(cropper.crop(image, draws))
             else:
-                row, reduced = self._read_nearby(key.row, partial(decode_reduced, key, cropper, self.reduced_decoding))
-                crops.append(cropper.cut(*reduced))
+                reading = partial(decode_reduced, draws, cropper, self.reduced_decoding)
+                row, reduced = self._read_nearby(key.row, reading)
+                views.append(cropper.cut(*reduced))
             rows.append(row)
-        views = [torch.stack(view) for view in zip(*crops, strict=True)]
-        epochs, indices = torch.tensor(keys).unbind(dim=1)  # [B], [B]
-        return Sample(views, self.labels[rows], indices.contiguous(), epochs.contiguous())
+        return Sample(stacked(views), self.labels[rows], indices.contiguous(), epochs.contiguous())
 
     def evaluation_sample(self, keys: list[Key], cropper: Cropper | None) -> Sample:
         """Sample with one [B, 3, S, S], the evaluated view; the index of a file that is skipped is -1.
@@ -137,17 +137,17 @@ class Reduced(NamedTuple):
     reduction: int
 
 
-def decode_reduced(key: Key, cropper: Cropper, pixel_ratio: float, path: str) -> Reduced:
+def decode_reduced(draws: Tensor, cropper: Cropper, pixel_ratio: float, path: str) -> Reduced:
     """The image at the smallest size that leaves its crops enough pixels; whole if it is no JPEG.
 
     Args:
-        key: which image, when: its crops follow from that.
-        cropper: says where they lie.
+        draws: of the image.
+        cropper: says from these where its crops lie.
         pixel_ratio: decoded pixels a pixel of a view that must be left.
         path: of the file.
     """
     with Image.open(path) as image:  # reads the size alone
-        boxes = cropper.boxes(image.height, image.width, key.row, key.epoch)
+        boxes = cropper.boxes(image.height, image.width, draws)
         reduction = cropper.largest_reduction(boxes, pixel_ratio)
         size = image.width // reduction, image.height // reduction
         if reduction > 1 and image.draft(None, size) is None:

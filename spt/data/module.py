@@ -95,7 +95,7 @@ class ImageData(LightningDataModule):
         self._splits: Splits | None = None
 
     def attach(self, cropper: Cropper) -> None:
-        """Gives workers the views, which cut crops out of images that differ in size; before the first loader."""
+        """Gives workers the views: they cut crops out of images that differ in size, or do all; before any loader."""
         self.cropper = cropper
 
     def prepare_data(self) -> None:
@@ -146,14 +146,14 @@ class ImageData(LightningDataModule):
             seed=self.seed,
             position=self._position,
         )
-        return self._loader(Samples(train, self._cropper_for(train.needs_cropper), is_training=True), sampler)
+        return self._loader(Samples(train, self._cropper_for(train, is_training=True), is_training=True), sampler)
 
     def val_dataloader(self) -> list[SampleLoader]:
         """[bank, validation]: labelled training images without augmentation, then the images that are scored."""
         train, val = self.splits.train, self.splits.val
         return [
             self._loader(
-                Samples(images, self._cropper_for(images.needs_cropper), is_training=False),
+                Samples(images, self._cropper_for(images, is_training=False), is_training=False),
                 EvaluationSampler(rows, batch_size=self.evaluation_batch_size, rank=rank(), world_size=world_size()),
             )
             for images, rows in ((train, self._bank_rows()), (val, torch.arange(len(val.labels))))
@@ -167,7 +167,7 @@ class ImageData(LightningDataModule):
             rows: positions in the set.
         """
         images = (self.splits.train, self.splits.val)[loader]
-        samples = Samples(images, self._cropper_for(images.needs_cropper), is_training=False)
+        samples = Samples(images, self._cropper_for(images, is_training=False), is_training=False)
         return samples.__getitems__([Key(0, row) for row in rows])
 
     def training_batches(self, rows: Tensor, *, epoch: int, batch_size: int) -> SampleLoader:
@@ -180,12 +180,12 @@ class ImageData(LightningDataModule):
         """
         train = self.splits.train
         order = shuffled(len(rows), seed=self.seed, stream=ORDER_STREAM, epoch=epoch)
-        samples = Samples(train, self._cropper_for(train.needs_cropper), is_training=True)
+        samples = Samples(train, self._cropper_for(train, is_training=True), is_training=True)
         return self._loader(samples, EvaluationSampler(rows[order], batch_size=batch_size, epoch=epoch))
 
     def evaluation_batches(self, images: ImageSet, rows: Tensor) -> SampleLoader:
         """Some images of a split without augmentation, in the order of `rows`, [n], int64."""
-        samples = Samples(images, self._cropper_for(images.needs_cropper), is_training=False)
+        samples = Samples(images, self._cropper_for(images, is_training=False), is_training=False)
         return self._loader(samples, EvaluationSampler(rows, batch_size=self.evaluation_batch_size))
 
     def _bank_rows(self) -> Tensor:
@@ -207,9 +207,10 @@ class ImageData(LightningDataModule):
             generator=torch.Generator(),  # else every new iteration moves torch's global random state
         )
 
-    def _cropper_for(self, is_needed: bool) -> Cropper | None:
-        assert self.cropper is not None or not is_needed, "attach(views) before the first loader"
-        return self.cropper if is_needed else None
+    def _cropper_for(self, images: ImageSet, *, is_training: bool) -> Cropper | None:
+        assert self.cropper is not None or not images.needs_cropper, "attach(views) before the first loader"
+        makes_views = is_training and self.cropper is not None and self.cropper.makes_whole_views
+        return self.cropper if images.needs_cropper or makes_views else None
 
     def _position(self) -> Position:
         """Where training stands, from the trainer's counters, fresh or restored."""

@@ -101,17 +101,6 @@ class View:
         boxes = random_boxes(draws, height=height, width=width, scale=self.crop_scale, ratio=self.crop_ratio)
         return crop_and_resize(images, boxes, size, self.interpolation)
 
-    def box_of(self, draws: Tensor, *, height: int, width: int) -> Box:
-        """The crop of one image of any size, in a data worker: the box of `crop` from the same draws.
-
-        Args:
-            draws: [1, boxes.DRAWS], in [0, 1).
-            height: of the image, in pixels.
-            width: of the image, in pixels.
-        """
-        boxes = random_boxes(draws, height=height, width=width, scale=self.crop_scale, ratio=self.crop_ratio)
-        return Box(*(int(side) for side in boxes))
-
     def crop_one(self, image: Tensor, box: Box, size: int) -> Tensor:
         """One image's crop, in a data worker, rounded to bytes.
 

@@ -14,18 +14,22 @@ from spt.data.files import FileImages, decode, decode_reduced
 from spt.data.images import Key
 from spt.views.reduced import Box, crop_reduced, largest_reduction
 from spt.views.views import Views
-from tests.views.recipes import CROP_ONLY, make_views
+from tests.views.recipes import CROP_ONLY, crop, make_views
 
 PHOTOGRAPHS = sorted((Path(sklearn.__file__).parent / "datasets" / "images").glob("*.jpg"))  # 640 x 427
+
+
+def draws(views: Views, index: int, epoch: int = 0) -> Tensor:
+    return views.draws(torch.tensor([epoch]), torch.tensor([index]))[0]
 
 
 def differences(photograph: Path, views: Views, pixel_ratio: float, count: int = 60) -> Tensor:
     """[n, V, 3, S, S], levels of 255 between crops of reduced and of whole images, of those that were reduced."""
     whole, found = decode(str(photograph)), []
     for index in range(count):
-        image, boxes, reduction = decode_reduced(Key(0, index), views, pixel_ratio, str(photograph))
+        image, boxes, reduction = decode_reduced(draws(views, index), views, pixel_ratio, str(photograph))
         if reduction > 1:
-            pairs = zip(views.cut(image, boxes, reduction), views.crop(whole, index, 0), strict=True)
+            pairs = zip(views.cut(image, boxes, reduction), crop(views, whole, index, 0), strict=True)
             found.append(torch.stack([ours.float() - theirs.float() for ours, theirs in pairs]))
     return torch.stack(found)
 
@@ -88,9 +92,9 @@ def test_neediest_view_limits_the_reduction() -> None:
 def test_images_that_need_all_their_pixels_are_the_same_to_the_bit() -> None:
     views = make_views({"first": CROP_ONLY, "second": CROP_ONLY}, global_size=420)
     path = str(PHOTOGRAPHS[0])
-    image, boxes, reduction = decode_reduced(Key(3, 5), views, 1.0, path)
+    image, boxes, reduction = decode_reduced(draws(views, 5, epoch=3), views, 1.0, path)
     assert reduction == 1
-    for ours, theirs in zip(views.cut(image, boxes, 1), views.crop(decode(path), 5, 3), strict=True):
+    for ours, theirs in zip(views.cut(image, boxes, 1), crop(views, decode(path), 5, 3), strict=True):
         assert torch.equal(ours, theirs)
 
 
@@ -102,10 +106,10 @@ def test_other_formats_and_colours_are_read_too(tmp_path: Path, mode: str, endin
     file = tmp_path / f"image.{ending}"
     Image.open(PHOTOGRAPHS[0]).convert(mode).save(file)
     views = make_views({"only": replace(CROP_ONLY, crop_scale=[0.9, 1.0])}, global_size=32)
-    image, boxes, reduction = decode_reduced(Key(0, 0), views, 1.0, str(file))
+    image, boxes, reduction = decode_reduced(draws(views, 0), views, 1.0, str(file))
     assert reduction == (8 if ending == "jpg" else 1)
     assert image.size == ((80, 54) if ending == "jpg" else (640, 427))
-    error = views.cut(image, boxes, reduction)[0].float() - views.crop(decode(str(file)), 0, 0)[0].float()
+    error = views.cut(image, boxes, reduction)[0].float() - crop(views, decode(str(file)), 0, 0)[0].float()
     assert error.abs().mean() < 3
 
 
