@@ -89,7 +89,10 @@ class Splits(NamedTuple):
 
 
 class Source(Protocol):
-    """A data set's file in spt/data/sources: one class, one YAML."""
+    """A data set's file in spt/data/sources: one class, one YAML.
+
+    A class that says `in_memory: ClassVar[bool] = True` gives `MemoryImages`; rules read that from its source.
+    """
 
     def prepare(self) -> None:
         """Fetches what is missing, if it may; called in one process of each machine."""
@@ -103,12 +106,22 @@ class MemoryImages:
 
     Args:
         images: [N, 3 or 1, H, W], uint8; grey images get three channels that share memory.
-        labels: [N], int64.
+        labels: [N], int64, on the same device.
     """
 
     def __init__(self, images: Tensor, labels: Tensor) -> None:
+        self._stored = images
         self.images = images.expand(-1, 3, -1, -1)
         self.labels = labels
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory that the images take."""
+        return self._stored.numel()
+
+    def on(self, device: torch.device) -> MemoryImages:
+        """The same images in a device's memory: its batches are made there, and nothing is copied for them."""
+        return MemoryImages(self._stored.to(device), self.labels.to(device))
 
     @property
     def needs_cropper(self) -> bool:
@@ -131,12 +144,13 @@ def made_sample(make: Callable[[Tensor], Tensor], labels: Tensor, keys: list[Key
     """Images of one size as a sample.
 
     Args:
-        make: rows [B] to images [B, 3, H, W], uint8.
-        labels: [N], int64.
+        make: rows [B] to images [B, 3, H, W], uint8, on the labels' device.
+        labels: [N], int64; the sample is made on their device.
         keys: B of them.
         cropper: makes the views; None leaves that to the device.
     """
-    epochs, indices = torch.tensor(keys).unbind(dim=1)  # [B], [B]
+    # non_blocking: else a GPU is waited for, with all that it has still to do
+    epochs, indices = torch.tensor(keys).to(labels.device, non_blocking=True).unbind(dim=1)  # [B], [B]
     rows = indices.clamp(min=0)  # any image will do for a duplicate that is not counted
     images: Tensor | list[Tensor] = make(rows)
     if cropper is not None:

@@ -25,7 +25,8 @@ SOUND = Facts(
     other_warmups=(("method.teacher_temperature.warmup_epochs", 20),), momentums=(("method.momentum.start", 0.996),),
     update_rule="adamw", update_class="AdamW", num_optimizers=1, clip_norm=3.0, clip_unit="tensor",
     batch_norm_scope="local", has_sync_batch_norm=False, compiles=False, torch_version=(2, 14),
-    deepspeed_installed=False, has_weights=False, freeze_steps=0, inputs=Inputs(made_on="device", num_workers=0),
+    deepspeed_installed=False, has_weights=False, freeze_steps=0,
+    inputs=Inputs(made_on="device", num_workers=0, images_on="device", in_memory=True),
 )  # fmt: skip
 IN_WORKERS = replace(SOUND, inputs=Inputs(made_on="worker", own_views=("views.local_view",), num_workers=2))
 FSDP2 = replace(
@@ -62,6 +63,9 @@ BROKEN_BY = {
         SOUND, inputs=Inputs(made_on="worker", num_workers=2, reduced_decoding=1.0)
     ),
     "views-in-workers-have-workers": replace(SOUND, inputs=Inputs(made_on="worker", num_workers=0)),
+    "images-on-the-device-are-held-in-memory": replace(SOUND, inputs=SOUND.inputs._replace(in_memory=False)),
+    "images-on-the-device-without-workers": replace(SOUND, inputs=SOUND.inputs._replace(num_workers=1)),
+    "images-in-memory-need-no-workers": replace(SOUND, inputs=SOUND.inputs._replace(num_workers=1, images_on="auto")),
     "momentum-within-unit": replace(SOUND, momentums=(("method.momentum.start", 1.01),)),
     "numbers-large-enough": replace(SOUND, too_small=(("probes.knn.k", 0, 1),)),
     "checkpoint-present": replace(SOUND, missing_checkpoint="nowhere.ckpt"),

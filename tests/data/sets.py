@@ -11,6 +11,7 @@ from torch import Tensor
 
 from spt.data.images import ImageSet, MemoryImages, Source, Splits
 from spt.data.module import ImageData
+from spt.data.placement import ImagesOn
 from spt.views.reduced import Box
 
 
@@ -47,6 +48,7 @@ def make_data(
     num_images: int | None = None,
     bank_size: int | None = None,
     num_workers: int = 0,
+    images_on: ImagesOn = "auto",
     seed: int = 0,
 ) -> ImageData:
     """A data module over a source."""
@@ -63,6 +65,7 @@ def make_data(
         evaluation_batch_size=evaluation_batch_size,
         num_workers=num_workers,
         pin_memory=True,
+        images_on=images_on,
         seed=seed,
     )
 

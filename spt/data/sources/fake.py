@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ class Fake:
         num_images: training images; costs no memory.
         num_val_images: validation images.
     """
+
+    in_memory: ClassVar[bool] = False
 
     image_size: int
     num_classes: int

@@ -6,7 +6,7 @@ import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from spt.config.errors import ConfigError
 from spt.data.files import FileImages, readable_rows
@@ -35,6 +35,8 @@ class ImageFolder:
             evaluation.
         verify: opens every file before training, to name all damaged ones at once (minutes for a million files).
     """
+
+    in_memory: ClassVar[bool] = False
 
     root: str
     index: str | None
