@@ -15,7 +15,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,6 +36,7 @@ from spt.data.sources.image_folder import ImageFolder
 from spt.views.views import Views
 
 _CLASSES = 1000
+_ROLLUP = Path("/proc/self/smaps_rollup")  # Linux
 _SIZES = ((500, 375), (2000, 1500))  # width, height
 _QUALITY = 95
 _GRAIN = 10  # levels of 255: files of 500 x 375 pixels are then as large as ImageNet's, 110 KiB
@@ -71,8 +74,6 @@ def _listing(root: Path, num_files: int, rounds: int) -> list[dict[str, Cell]]:
     kept.prepare()
     first = time.perf_counter() - begun
     laps = take_turns(contestants, rounds=rounds, steps=1)
-    paths = kept.load().train.paths
-    private = {"as tensors": _private_memory(paths), "as strings": _private_memory(list(paths))}
     rows: list[dict[str, Cell]] = []
     for name in contestants:
         times = middle(laps[name])
@@ -89,16 +90,26 @@ def _listing(root: Path, num_files: int, rounds: int) -> list[dict[str, Cell]]:
         )
     written = {"how": "list and write the index", "files": num_files, "classes": _CLASSES, "seconds": first}
     rows.append({**written, "s per million": first * 1e6 / num_files})
-    held = [{"how": f"paths {kind}", "files": num_files, "MiB a worker": private[kind]} for kind in private]
-    return [*rows, *held]
+    kinds = ("tensors", "strings") if _ROLLUP.exists() else ()
+    held = {kind: _in_a_fresh_process(_private_memory, root, kind) for kind in kinds}
+    return [*rows, *({"how": f"paths as {kind}", "files": num_files, "MiB a worker": held[kind]} for kind in held)]
 
 
 def _source(root: Path, index: str | None) -> ImageFolder:
     return ImageFolder(root=str(root), index=index, reduced_decoding=None, on_unreadable="stop", verify=False)
 
 
-def _private_memory(paths: Sequence[str]) -> float:
+def _in_a_fresh_process(measure: Callable[[Path, str], float], root: Path, kind: str) -> float:
+    """Not where folders were listed: freed memory is written to when it is used again."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(measure, root, kind).result()
+
+
+def _private_memory(root: Path, kind: str) -> float:
     """MiB that a forked process holds for itself after looking at every path, beyond what it held before."""
+    paths: Sequence[str] = _source(root, str(root / "index")).load().train.paths
+    if kind == "strings":
+        paths = list(paths)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -113,7 +124,7 @@ def _private_memory(paths: Sequence[str]) -> float:
 
 def _unshared() -> int:
     """KiB of this process that no other shares."""
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    lines = _ROLLUP.read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 

@@ -266,4 +266,5 @@ def _to_floats(images: Tensor) -> Tensor:
 def _to_bytes(image: Image.Image | Tensor) -> Tensor:
     if isinstance(image, Tensor):
         return image
-    return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)  # [3, H, W]
+    colours = image if image.mode == "RGB" else image.convert("RGB")  # which would copy
+    return torch.from_numpy(np.array(colours)).permute(2, 0, 1)  # [3, H, W]
