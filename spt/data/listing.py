@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import NamedTuple, overload
+from uuid import uuid4
 from zlib import crc32
 
 import numpy as np
@@ -180,15 +180,12 @@ def write_listing(index: Path, listing: Listing, folder: Path, endings: tuple[st
     tensors = dict(zip(_TENSORS, listing[1:], strict=True))
     metadata = {**_description(folder, endings), "classes": json.dumps(listing.classes), "check": _check(tensors)}
     index.parent.mkdir(parents=True, exist_ok=True)
-    # not named after the process: several machines may share the folder
-    with NamedTemporaryFile(dir=index.parent, prefix=".", delete=False) as aside:
-        try:
-            aside.write(save(tensors, metadata))
-            aside.close()
-            os.replace(aside.name, index)
-        except BaseException:
-            Path(aside.name).unlink(missing_ok=True)
-            raise
+    aside = index.with_name(f".{index.name}.{uuid4().hex}")  # several machines may share the folder
+    try:
+        aside.write_bytes(save(tensors, metadata))
+        os.replace(aside, index)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def read_listing(index: Path, folder: Path, endings: tuple[str, ...]) -> Listing | None:
