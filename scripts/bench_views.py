@@ -69,7 +69,7 @@ def _contestants(images: Tensor, size: int) -> dict[str, Callable[[], object]]:
     view = views.views[0]
     indices = torch.arange(len(images))
     one = type(views)(
-        seed=0, global_size=size, local_size=size, num_local_views=0, mean=views.mean, std=views.std,
+        seed=0, made_on="device", global_size=size, local_size=size, num_local_views=0, mean=views.mean, std=views.std,
         evaluation_crop=1.0, local_view=None, global_views={"only": view},
     )  # fmt: skip
     sample = Sample(images, indices, indices, torch.zeros_like(indices))

@@ -56,6 +56,11 @@ REFUSALS: dict[str, tuple[list[str], list[str]]] = {
         ["optimizer.lr_schedule.warmup_epochs=6", "longer than the run", "never reach its peak",
          "try: optimizer.lr_schedule.warmup_epochs=0"],
     ),
+    "crops that are drawn only after decoding, from images decoded for their crops": (
+        ["data=image_folder", "data.source.root=.", "views.made_on=worker", "data.source.reduced_decoding=2"],
+        ["data.source.reduced_decoding=2", "views.made_on=worker", "before an image is decoded",
+         "try: data.source.reduced_decoding=null"],
+    ),
     "an image folder that is absent": (
         ["data=image_folder", "data.source.root=nowhere"],
         ["data.source.root=nowhere", "is absent", "train/CLASS/IMAGE", "try: data.source.root="],
@@ -131,8 +136,8 @@ def folder_run(folder: Path, root: Path, *words: str) -> Losses:
     """Losses of a run on six training images in files, in batches of three."""
     losses = Losses()
     data = (
-        "data=image_folder", f"data.source.root={root}", "data.image_size=16", "data.num_classes=2",
-        "data.global_batch_size=3",
+        "data=image_folder", f"data.source.root={root}", "data.source.index=null", "data.image_size=16",
+        "data.num_classes=2", "data.global_batch_size=3",
     )  # fmt: skip
     fit(build("simclr", folder, "probes=none", "trainer.max_epochs=1", *words, data=data), losses)
     return losses

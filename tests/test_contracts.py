@@ -151,7 +151,10 @@ def test_every_kind_of_views_fits_every_kind_of_data(place: int) -> None:
     views = cast(Views, instantiate(cfg.views, _convert_="all"))
     sample = random_sample(min(cfg.data.image_size, 48), images=2)
     assert isinstance(sample.images, Tensor)
-    cropped = [views.crop(image, index, 0) for index, image in enumerate(sample.images)]
+    cropped = [
+        views.crop(image, draws)
+        for image, draws in zip(sample.images, views.draws(sample.epochs, sample.indices), strict=True)
+    ]
     by_workers = sample._replace(images=[torch.stack(view) for view in zip(*cropped, strict=True)])
     for made in (views(sample), views(by_workers)):
         global_views, local_views = made

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from spt.config.inputs import UNKNOWN, Inputs
 from spt.config.resumed import Change
 
 
@@ -43,6 +44,7 @@ class Facts:
         num_images: training images; None before an image folder is listed.
         image_folder: where images are read from, if they are files in folders.
         image_folder_state: absent | empty | filled.
+        inputs: where images are read and their views are made.
         global_batch_size: images of one optimizer step, over all devices and micro-batches.
         devices: processes on each node.
         accelerator: cpu | gpu | mps.
@@ -111,6 +113,7 @@ class Facts:
     num_images: int | None = None
     image_folder: str | None = None
     image_folder_state: str | None = None
+    inputs: Inputs = UNKNOWN
     global_batch_size: int | None = None
     devices: int | None = None
     num_nodes: int | None = None

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from spt.checkpoint.resume import AUTO
 from spt.config.facts import Facts, RunFolder
+from spt.config.inputs import read_inputs
 from spt.config.interpolations import flatten
 from spt.config.machine import (
     count_gpus,
@@ -17,10 +18,10 @@ from spt.config.machine import (
     has_cpp_compiler,
     in_slurm_step,
     is_installed,
-    joined_group,
     resolve_accelerator,
     resolve_devices,
     slurm_tasks,
+    started_processes,
     torch_version,
 )
 from spt.config.readings import (
@@ -112,6 +113,7 @@ def _with_inputs(facts: Facts, values: Mapping[str, Plain]) -> Facts:
         num_images=whole(values, "data.num_images"),
         image_folder=folder,
         image_folder_state=folder_state,
+        inputs=read_inputs(values),
         global_batch_size=whole(values, "data.global_batch_size"),
     )
 
@@ -174,13 +176,8 @@ def _with_run(facts: Facts, values: Mapping[str, Plain]) -> Facts:
         deepspeed_installed=is_installed("deepspeed"),
         slurm_tasks=slurm_tasks(),
         in_slurm_step=in_slurm_step(),
-        started_processes=_started_processes(),
+        started_processes=started_processes(),
     )
-
-
-def _started_processes() -> int | None:
-    group = joined_group()
-    return None if group is None or group.launcher != "torchrun" else group.world_size
 
 
 def _with_strategy(facts: Facts, node: Plain, values: Mapping[str, Plain]) -> Facts:

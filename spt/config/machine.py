@@ -95,6 +95,12 @@ def joined_group() -> Group | None:
     return None
 
 
+def started_processes() -> int | None:
+    """Those that torchrun started together with this one; None when it is alone."""
+    group = joined_group()
+    return None if group is None or group.launcher != "torchrun" else group.world_size
+
+
 def slurm_tasks() -> int | None:
     """Tasks that SLURM started this job with; None outside SLURM, in its interactive shells and under torchrun."""
     if "WORLD_SIZE" in os.environ or os.environ.get("SLURM_JOB_NAME") in ("bash", "interactive"):

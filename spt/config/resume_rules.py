@@ -13,6 +13,7 @@ _FREE = (
     "backbone.drop_path", "backbone.memory_format", "backbone.init_from", "backbone.freeze_steps",
     "data.num_workers", "data.pin_memory", "data.evaluation_batch_size", "data.bank_size", "data.evaluation_crop",
     "data.source.root", "data.source.folder",
+    "data.images_on", "data.source.index", "data.source.reduced_decoding",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from spt.config.deepspeed_rules import DEEPSPEED_RULES
 from spt.config.device_rules import DEVICE_RULES
 from spt.config.facts import Facts
+from spt.config.input_rules import INPUT_RULES
 from spt.config.resume_rules import RESUME_RULES
 from spt.config.rule import Rule
 from spt.config.start_rules import START_RULES
@@ -331,6 +332,7 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
 
 RULES: tuple[Rule, ...] = (
     *EXPERIMENT_RULES,
+    *INPUT_RULES,
     *START_RULES,
     *DEVICE_RULES,
     *STRATEGY_RULES,

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from spt.config.errors import ConfigError
-from spt.data.images import Cropper, ImageSet, Key, Samples, Source, Splits
+from spt.data.images import Cropper, ImageSet, Key, MemoryImages, Samples, Source, Splits
+from spt.data.placement import ImagesOn, belongs_on_device, free_memory
 from spt.data.sampler import EvaluationSampler, GlobalBatchSampler, Position, shuffled
 from spt.distributed.gather import rank, world_size
 from spt.types import Sample
@@ -58,7 +59,12 @@ class ImageData(LightningDataModule):
         evaluation_batch_size: images per device.
         num_workers: processes per device that read images; 0 reads in the training process.
         pin_memory: whether batches are staged for copies to a GPU; without one this does nothing.
+        images_on: where images of one size that are held in memory are, in a run: device: in that of the device that
+            trains, so that no batch is copied; host; auto: on a CUDA device with room for them.
         seed: of the run: order of the images, and the bank.
+
+    Raises:
+        ConfigError: images_on is no such place.
     """
 
     def __init__(
@@ -76,9 +82,12 @@ class ImageData(LightningDataModule):
         evaluation_batch_size: int,
         num_workers: int,
         pin_memory: bool,
+        images_on: ImagesOn,
         seed: int,
     ) -> None:
         super().__init__()
+        if images_on not in ("auto", "device", "host"):
+            raise ConfigError(f"data.images_on={images_on} is unknown; use data.images_on=auto, device or host.")
         self.source = source
         self.image_size = image_size
         self.num_classes = num_classes
@@ -90,12 +99,14 @@ class ImageData(LightningDataModule):
         self.evaluation_batch_size = evaluation_batch_size
         self.num_workers = num_workers
         self.pin_memory = pin_memory
+        self.images_on = images_on
         self.seed = seed
         self.cropper: Cropper | None = None
         self._splits: Splits | None = None
+        self._at_hand: tuple[ImageSet, ImageSet] | None = None
 
     def attach(self, cropper: Cropper) -> None:
-        """Gives workers the views, which cut crops out of images that differ in size; before the first loader."""
+        """Gives workers the views: they cut crops out of images that differ in size, or do all; before any loader."""
         self.cropper = cropper
 
     def prepare_data(self) -> None:
@@ -146,14 +157,14 @@ class ImageData(LightningDataModule):
             seed=self.seed,
             position=self._position,
         )
-        return self._loader(Samples(train, self._cropper_for(train.needs_cropper), is_training=True), sampler)
+        return self._loader(self._samples(train, is_training=True), sampler)
 
     def val_dataloader(self) -> list[SampleLoader]:
         """[bank, validation]: labelled training images without augmentation, then the images that are scored."""
         train, val = self.splits.train, self.splits.val
         return [
             self._loader(
-                Samples(images, self._cropper_for(images.needs_cropper), is_training=False),
+                self._samples(images, is_training=False),
                 EvaluationSampler(rows, batch_size=self.evaluation_batch_size, rank=rank(), world_size=world_size()),
             )
             for images, rows in ((train, self._bank_rows()), (val, torch.arange(len(val.labels))))
@@ -167,7 +178,7 @@ class ImageData(LightningDataModule):
             rows: positions in the set.
         """
         images = (self.splits.train, self.splits.val)[loader]
-        samples = Samples(images, self._cropper_for(images.needs_cropper), is_training=False)
+        samples = self._samples(images, is_training=False)
         return samples.__getitems__([Key(0, row) for row in rows])
 
     def training_batches(self, rows: Tensor, *, epoch: int, batch_size: int) -> SampleLoader:
@@ -180,12 +191,12 @@ class ImageData(LightningDataModule):
         """
         train = self.splits.train
         order = shuffled(len(rows), seed=self.seed, stream=ORDER_STREAM, epoch=epoch)
-        samples = Samples(train, self._cropper_for(train.needs_cropper), is_training=True)
+        samples = self._samples(train, is_training=True)
         return self._loader(samples, EvaluationSampler(rows[order], batch_size=batch_size, epoch=epoch))
 
     def evaluation_batches(self, images: ImageSet, rows: Tensor) -> SampleLoader:
         """Some images of a split without augmentation, in the order of `rows`, [n], int64."""
-        samples = Samples(images, self._cropper_for(images.needs_cropper), is_training=False)
+        samples = self._samples(images, is_training=False)
         return self._loader(samples, EvaluationSampler(rows, batch_size=self.evaluation_batch_size))
 
     def _bank_rows(self) -> Tensor:
@@ -196,20 +207,47 @@ class ImageData(LightningDataModule):
         chosen = shuffled(len(labelled), seed=self.seed, stream=BANK_STREAM, epoch=0)[: self.bank_size]
         return labelled[chosen].sort().values
 
+    def _samples(self, images: ImageSet, *, is_training: bool) -> Samples:
+        """The batches of a split, or of other images, from where they are at hand."""
+        cropper = self.cropper
+        assert cropper is not None or not images.needs_cropper, "attach(views) before the first loader"
+        if cropper is not None and not (images.needs_cropper or (is_training and cropper.makes_whole_views)):
+            cropper = None
+        train, val = self.splits.train, self.splits.val
+        if images is train or images is val:
+            images = self._placed_splits()[0 if images is train else 1]
+        return Samples(images, cropper, is_training=is_training)
+
+    def _placed_splits(self) -> tuple[ImageSet, ImageSet]:
+        """Training and validation images in the memory where batches of this run are made."""
+        train, val = self.splits.train, self.splits.val
+        if self.trainer is None or not (isinstance(train, MemoryImages) and isinstance(val, MemoryImages)):
+            return train, val
+        if self._at_hand is None:
+            device, num_bytes = self.trainer.strategy.root_device, train.num_bytes + val.num_bytes
+            is_there = belongs_on_device(
+                self.images_on,
+                num_bytes=num_bytes,
+                device=device,
+                free_bytes=free_memory(device),
+                for_workers=self.num_workers > 0 or (self.cropper is not None and self.cropper.makes_whole_views),
+            )
+            self._at_hand = (train.on(device), val.on(device)) if is_there else (train, val)
+            if is_there:
+                logger.info("images    on %s, %.0f MiB", device, num_bytes / 2**20)
+        return self._at_hand
+
     def _loader(self, samples: Samples, sampler: GlobalBatchSampler | EvaluationSampler) -> SampleLoader:
+        is_staged = samples.images.labels.device.type == "cpu" and torch.cuda.is_available()
         return SampleLoader(
             samples,
             batch_sampler=sampler,
             num_workers=self.num_workers,
             collate_fn=_as_it_is,
-            pin_memory=self.pin_memory and torch.cuda.is_available(),  # torch warns about pinning for no one
+            pin_memory=self.pin_memory and is_staged,  # torch warns about pinning for no one
             persistent_workers=self.num_workers > 0,
             generator=torch.Generator(),  # else every new iteration moves torch's global random state
         )
-
-    def _cropper_for(self, is_needed: bool) -> Cropper | None:
-        assert self.cropper is not None or not is_needed, "attach(views) before the first loader"
-        return self.cropper if is_needed else None
 
     def _position(self) -> Position:
         """Where training stands, from the trainer's counters, fresh or restored."""

@@ -118,8 +118,8 @@ def make_views(network: Network, augmentation: View | None, *, seed: int) -> Vie
         blur_sigma=[0.1, 2.0], blur_reference_size=size, solarize=0.0, solarize_threshold=0.5,
     )  # fmt: skip
     return Views(
-        seed=seed, global_size=size, local_size=size, num_local_views=0, mean=mean, std=std, evaluation_crop=crop,
-        local_view=None, global_views={"only": plain},
+        seed=seed, made_on="device", global_size=size, local_size=size, num_local_views=0, mean=mean, std=std,
+        evaluation_crop=crop, local_view=None, global_views={"only": plain},
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from spt.config.errors import ConfigError
 from spt.views.blur import gaussian_blur
 from spt.views.boxes import random_boxes
 from spt.views.color import BrightnessMode, Jitter, change_some, grayscale, jitter, solarize
+from spt.views.reduced import Box
 from spt.views.resample import Interpolation, crop_and_resize, resize_bytes
 
 # B images per device, H, W pixels of the image, S pixels of the crop
@@ -100,22 +101,19 @@ class View:
         boxes = random_boxes(draws, height=height, width=width, scale=self.crop_scale, ratio=self.crop_ratio)
         return crop_and_resize(images, boxes, size, self.interpolation)
 
-    def crop_one(self, image: Tensor, draws: Tensor, size: int) -> Tensor:
-        """The crop of one image of any size, in a data worker: the same box from the same draws, rounded to bytes.
+    def crop_one(self, image: Tensor, box: Box, size: int) -> Tensor:
+        """One image's crop, in a data worker, rounded to bytes.
 
         Args:
             image: [3, H, W], uint8, on the CPU.
-            draws: [1, boxes.DRAWS], in [0, 1).
+            box: inside the image.
             size: pixels of the crop's sides.
 
         Returns:
             [3, size, size], uint8.
         """
-        boxes = random_boxes(
-            draws, height=image.shape[1], width=image.shape[2], scale=self.crop_scale, ratio=self.crop_ratio
-        )
-        top, left, height, width = (int(side) for side in boxes)
-        return resize_bytes(image[:, top : top + height, left : left + width], size, size, self.interpolation)
+        inside = image[:, box.top : box.top + box.height, box.left : box.left + box.width]
+        return resize_bytes(inside, size, size, self.interpolation)
 
     def recolor(self, crops: Tensor, draws: Tensor) -> Tensor:
         """Crops after everything but the crop.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import torch
 from PIL import Image
@@ -9,8 +11,10 @@ from torch import Tensor, nn
 
 from spt.config.errors import ConfigError
 from spt.types import Sample
-from spt.views.boxes import DRAWS
-from spt.views.draws import uniform
+from spt.views.boxes import DRAWS, random_boxes
+from spt.views.draws import hashes, uniform
+from spt.views.pipeline import Pipeline, Transform
+from spt.views.reduced import Box, crop_reduced, largest_reduction
 from spt.views.resample import apply_separable, resize_bytes, resize_weights
 from spt.views.view import COLOR_DRAWS, View
 
@@ -24,6 +28,8 @@ class Views(nn.Module):
 
     Args:
         seed: of the run.
+        made_on: device: views are made a batch at a time, and only crops of images that differ in size in data workers;
+            worker: image by image in data workers, by torchvision.
         global_size: S, pixels of global views and of the evaluated view.
         local_size: s, pixels of local views.
         num_local_views: L; 0 for no multi-crop.
@@ -31,24 +37,27 @@ class Views(nn.Module):
         std: of the three channels, divided by last.
         evaluation_crop: side of the central crop as a share of the resized image's shorter side.
         local_view: how local views are made; None when there can be none.
-        global_views: how each global view is made, in order; the names are for people.
+        global_views: how each global view is made, in order; the names are for people. With made_on=worker each of
+            these, and the local view, may be any transform that `Pipeline` takes.
 
     Raises:
-        ConfigError: no global view, or local views that nothing says how to make, or a share outside (0, 1].
+        ConfigError: no global view, or local views that nothing says how to make, or a share outside (0, 1], or
+            views of the user's own on the device.
     """
 
     def __init__(
         self,
         *,
         seed: int,
+        made_on: Literal["device", "worker"],
         global_size: int,
         local_size: int,
         num_local_views: int,
         mean: list[float],
         std: list[float],
         evaluation_crop: float,
-        local_view: View | None,
-        global_views: dict[str, View],
+        local_view: View | Transform | None,
+        global_views: dict[str, View | Transform],
     ) -> None:
         super().__init__()
         if not global_views:
@@ -63,6 +72,7 @@ class Views(nn.Module):
         if not 0 < evaluation_crop <= 1:
             raise ConfigError(f"views.evaluation_crop={evaluation_crop} is a share; use a number above 0, at most 1.")
         self.seed = seed
+        self.made_on = made_on
         self.global_size = global_size
         # plain floats, not buffers: bf16-true would round a buffer, and a copy to the device would wait for it
         self.mean = mean
@@ -70,18 +80,24 @@ class Views(nn.Module):
         self.evaluation_crop = evaluation_crop
         local_views = [] if local_view is None else [local_view] * num_local_views
         self.num_global_views = len(global_views)
-        self.views = [*global_views.values(), *local_views]
         self.sizes = [global_size] * len(global_views) + [local_size] * len(local_views)
+        recipes = [*global_views.values(), *local_views]
+        self.views = [] if made_on == "worker" else _batched(recipes, made_on)
+        self.pipelines = _pipelines(recipes, self.sizes) if made_on == "worker" else []
 
     def forward(self, sample: Sample) -> tuple[list[Tensor], list[Tensor]]:
         """Augmented, normalised views on the sample's device.
 
         Args:
-            sample: images as one tensor [B, 3, H, W], or as the V + L crops of `crop`.
+            sample: images as one tensor [B, 3, H, W], or as the V + L results of `crop`; with made_on=worker as these.
 
         Returns:
             V global views [B, 3, S, S] and L local views [B, 3, s, s], float32.
         """
+        if self.made_on == "worker":
+            assert isinstance(sample.images, list), "workers make the views"
+            finished = [self._normalise(_to_floats(view)) for view in sample.images]
+            return finished[: self.num_global_views], finished[self.num_global_views :]
         # autocast would take the resampling to half precision
         with torch.autocast(sample.indices.device.type, enabled=False):
             images = None if isinstance(sample.images, list) else _to_floats(sample.images)
@@ -96,22 +112,80 @@ class Views(nn.Module):
                 views.append(self._normalise(view.recolor(crops, draws)))
         return views[: self.num_global_views], views[self.num_global_views :]
 
-    def crop(self, image: Image.Image | Tensor, index: int, epoch: int) -> list[Tensor]:
-        """The V + L random crops of one image of any size, before colours; for data workers.
+    @property
+    def makes_whole_views(self) -> bool:
+        """Workers make the views from the image to the last colour."""
+        return self.made_on == "worker"
+
+    def draws(self, epochs: Tensor, indices: Tensor) -> Tensor:
+        """What the crops, or with made_on=worker the views, of images in data workers follow from.
+
+        Args:
+            epochs: [B], int64, pass over the data.
+            indices: [B], int64, position in the data set.
+
+        Returns:
+            [B, V + L, boxes.DRAWS], in [0, 1); with made_on=worker [B, V + L], int64, seeds.
+        """
+        places = range(len(self.sizes))
+        if self.made_on == "worker":
+            return torch.cat([hashes(self.seed, 2 * place, epochs, indices, 1) for place in places], dim=1)
+        return torch.stack([uniform(self.seed, 2 * place, epochs, indices, DRAWS) for place in places], dim=1)
+
+    def crop(self, image: Image.Image | Tensor, draws: Tensor) -> list[Tensor]:
+        """The V + L random crops of one image of any size, before colours; with made_on=worker after them.
 
         Args:
             image: of PIL, or [3, H, W], uint8.
-            index: its position in the data set.
-            epoch: the pass over the data.
+            draws: one image's row of `draws`.
 
         Returns:
             [3, S, S] or [3, s, s] each, uint8.
         """
         decoded = _to_bytes(image)
-        epochs, indices = torch.tensor([epoch]), torch.tensor([index])
+        if self.made_on == "worker":
+            return [pipeline(decoded, seed) for pipeline, seed in zip(self.pipelines, draws.tolist(), strict=True)]
+        return self.cut(decoded, self.boxes(decoded.shape[1], decoded.shape[2], draws), 1)
+
+    def boxes(self, height: int, width: int, draws: Tensor) -> list[Box]:
+        """Where `crop` takes the V + L crops from an image of this size, which need not be decoded yet.
+
+        Args:
+            height: of the image, in pixels.
+            width: of the image, in pixels.
+            draws: [V + L, boxes.DRAWS], one image's row of `draws`.
+        """
+        # in one call for all views whose boxes are drawn alike: a call costs more than what it computes
+        alike: dict[tuple[float, ...], list[int]] = {}
+        for place, view in enumerate(self.views):
+            alike.setdefault((*view.crop_scale, *view.crop_ratio), []).append(place)
+        found: dict[int, Box] = {}
+        for (*scale, low, high), places in alike.items():
+            boxes = random_boxes(draws[places], height=height, width=width, scale=scale, ratio=[low, high])
+            found |= {place: Box(*sides) for place, sides in zip(places, torch.stack(boxes, 1).tolist(), strict=True)}
+        return [found[place] for place in range(len(self.views))]
+
+    def largest_reduction(self, boxes: list[Box], pixel_ratio: float) -> int:
+        """How many times smaller an image may be decoded for these crops, see `reduced.largest_reduction`."""
+        return largest_reduction(boxes, self.sizes, pixel_ratio)
+
+    def cut(self, image: Image.Image | Tensor, boxes: list[Box], reduction: int) -> list[Tensor]:
+        """As `crop`, from boxes in pixels of the whole image, of which `image` may be a smaller version of PIL.
+
+        Args:
+            image: decoded `reduction` times smaller.
+            boxes: of `boxes`.
+            reduction: 1 for the whole image.
+        """
+        if reduction > 1:
+            assert isinstance(image, Image.Image), "only JPEGs are decoded smaller"
+            return [
+                crop_reduced(image, box, reduction, size, view.interpolation)
+                for view, box, size in zip(self.views, boxes, self.sizes, strict=True)
+            ]
+        decoded = _to_bytes(image)
         return [
-            view.crop_one(decoded, uniform(self.seed, 2 * place, epochs, indices, DRAWS), self.sizes[place])
-            for place, view in enumerate(self.views)
+            view.crop_one(decoded, box, size) for view, box, size in zip(self.views, boxes, self.sizes, strict=True)
         ]
 
     def evaluation_view(self, images: Tensor | list[Tensor]) -> Tensor:
@@ -168,6 +242,23 @@ class Views(nn.Module):
         return images
 
 
+def _batched(recipes: list[View | Transform], made_on: str) -> list[View]:
+    """The recipes, all of which must be of views that can be made a batch at a time."""
+    if made_on != "device":
+        raise ConfigError(f"views.made_on={made_on} is unknown; use views.made_on=device or views.made_on=worker.")
+    views = [recipe for recipe in recipes if isinstance(recipe, View)]
+    if len(views) < len(recipes):
+        raise ConfigError(
+            "views.made_on=device makes views a batch at a time, and views.global_views or views.local_view holds a "
+            "transform of single images; use views.made_on=worker."
+        )
+    return views
+
+
+def _pipelines(recipes: list[View | Transform], sizes: list[int]) -> list[Pipeline]:
+    return [Pipeline(recipe, size) for recipe, size in zip(recipes, sizes, strict=True)]
+
+
 def _to_floats(images: Tensor) -> Tensor:
     return images.float() / 255
 
@@ -175,4 +266,5 @@ def _to_floats(images: Tensor) -> Tensor:
 def _to_bytes(image: Image.Image | Tensor) -> Tensor:
     if isinstance(image, Tensor):
         return image
-    return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)  # [3, H, W]
+    colours = image if image.mode == "RGB" else image.convert("RGB")  # which would copy
+    return torch.from_numpy(np.array(colours)).permute(2, 0, 1)  # [3, H, W]

@@ -205,3 +205,25 @@ def test_launchers_are_told_apart(
 
 def test_the_version_of_torch_is_read_without_importing_it() -> None:
     assert torch_version() == tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
+def test_transforms_of_single_images_are_told_from_recipes_of_views() -> None:
+    recipe, own = {"_target_": "spt.views.view.View"}, {"_target_": "torchvision.transforms.v2.CenterCrop", "size": 8}
+    views = {"made_on": "device", "local_view": None, "global_views": {"first": recipe, "second": own}}
+    inputs = gather_facts(config(views=views, data={"source": {"reduced_decoding": 2.0}, "num_workers": 3}), {}).inputs
+    assert (inputs.made_on, inputs.own_views) == ("device", ("views.global_views.second",))
+    assert (inputs.num_workers, inputs.reduced_decoding) == (3, 2.0)
+    assert gather_facts(config(views={**views, "local_view": own}), {}).inputs.own_views[1:] == ("views.local_view",)
+
+
+@pytest.mark.parametrize(
+    ("option", "in_memory"),
+    [("digits", True), ("cifar10", True), ("cifar100", True), ("fashion_mnist", True), ("stl10", True), ("fake", False),
+     ("image_folder", False)],
+)  # fmt: skip
+def test_sources_say_whether_images_are_held_in_memory(option: str, in_memory: bool) -> None:
+    file = project_tree().file("data", option)
+    assert file is not None
+    target = read_yaml(file)["source"]["_target_"]
+    inputs = gather_facts(config(data={"source": {"_target_": target}, "images_on": "auto"}), {}).inputs
+    assert (inputs.in_memory, inputs.images_on) == (in_memory, "auto")

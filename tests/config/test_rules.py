@@ -9,6 +9,7 @@ import pytest
 from spt.config.check import broken_rules, check
 from spt.config.errors import ConfigError
 from spt.config.facts import Facts
+from spt.config.inputs import Inputs
 from spt.config.resumed import Change
 from spt.config.rule import Rule
 from spt.config.rules import RULES
@@ -25,7 +26,9 @@ SOUND = Facts(
     update_rule="adamw", update_class="AdamW", num_optimizers=1, clip_norm=3.0, clip_unit="tensor",
     batch_norm_scope="local", has_sync_batch_norm=False, compiles=False, has_cpp_compiler=True, torch_version=(2, 14),
     deepspeed_installed=False, has_weights=False, freeze_steps=0,
+    inputs=Inputs(made_on="device", num_workers=0, images_on="device", in_memory=True),
 )  # fmt: skip
+IN_WORKERS = replace(SOUND, inputs=Inputs(made_on="worker", own_views=("views.local_view",), num_workers=2))
 FSDP2 = replace(
     SOUND, strategy="fsdp2", strategy_kind="fsdp2", devices=4, replicate_size=1, tensor_parallel_size=1,
     has_parallelize_fn=False, has_mesh=False,
@@ -55,6 +58,14 @@ BROKEN_BY = {
     "warmup-within-run": replace(SOUND, learning_rate_warmups=(("optimizer.lr_schedule.warmup_epochs", 20.1),)),
     "schedule-within-run": replace(SOUND, other_warmups=(("method.teacher_temperature.warmup_epochs", 30),)),
     "images-present": replace(SOUND, image_folder="nowhere", image_folder_state="empty"),
+    "own-views-in-workers": replace(SOUND, inputs=Inputs(made_on="device", own_views=("views.local_view",))),
+    "reduced-decoding-for-the-devices-views": replace(
+        SOUND, inputs=Inputs(made_on="worker", num_workers=2, reduced_decoding=1.0)
+    ),
+    "views-in-workers-have-workers": replace(SOUND, inputs=Inputs(made_on="worker", num_workers=0)),
+    "images-on-the-device-are-held-in-memory": replace(SOUND, inputs=SOUND.inputs._replace(in_memory=False)),
+    "images-on-the-device-without-workers": replace(SOUND, inputs=SOUND.inputs._replace(num_workers=1)),
+    "images-in-memory-need-no-workers": replace(SOUND, inputs=SOUND.inputs._replace(num_workers=1, images_on="auto")),
     "momentum-within-unit": replace(SOUND, momentums=(("method.momentum.start", 1.01),)),
     "numbers-large-enough": replace(SOUND, too_small=(("probes.knn.k", 0, 1),)),
     "checkpoint-present": replace(SOUND, missing_checkpoint="nowhere.ckpt"),
@@ -125,7 +136,7 @@ def test_names_of_rules_are_unique() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 
-@pytest.mark.parametrize("facts", [SOUND, DDP, FSDP2, DEEPSPEED, SLURM, RESUMED], ids=lambda facts: facts.strategy)
+@pytest.mark.parametrize("facts", [SOUND, DDP, FSDP2, DEEPSPEED, SLURM, RESUMED, IN_WORKERS])
 def test_a_sound_experiment_breaks_no_rule(facts: Facts) -> None:
     assert broken_names(facts) == set()
     assert check(facts) == []

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from spt.data.images import ImageSet, MemoryImages, Source, Splits
 from spt.data.module import ImageData
+from spt.data.placement import ImagesOn
+from spt.views.reduced import Box
 
 
 def make_images(num_images: int, *, num_classes: int = 3) -> MemoryImages:
@@ -46,6 +48,7 @@ def make_data(
     num_images: int | None = None,
     bank_size: int | None = None,
     num_workers: int = 0,
+    images_on: ImagesOn = "auto",
     seed: int = 0,
 ) -> ImageData:
     """A data module over a source."""
@@ -62,6 +65,7 @@ def make_data(
         evaluation_batch_size=evaluation_batch_size,
         num_workers=num_workers,
         pin_memory=True,
+        images_on=images_on,
         seed=seed,
     )
 
@@ -91,10 +95,28 @@ def write_folder(root: Path, *, num_train: int = 6, num_val: int = 3) -> Path:
 class Mirror:
     """A cropper that gives two 2 x 2 crops of the image's first pixel, the second with the epoch added."""
 
-    def crop(self, image: Image.Image | Tensor, index: int, epoch: int) -> list[Tensor]:
+    makes_whole_views = False
+
+    def draws(self, epochs: Tensor, indices: Tensor) -> Tensor:
+        """[B]: the epoch of each image."""
+        return epochs
+
+    def crop(self, image: Image.Image | Tensor, draws: Tensor) -> list[Tensor]:
         """[3, 2, 2] twice."""
         first = self.evaluation_crop_of(image)
-        return [first, first + epoch]
+        return [first, first + int(draws)]
+
+    def boxes(self, height: int, width: int, draws: Tensor) -> list[Box]:
+        """The whole image, twice."""
+        return [Box(0, 0, height, width)] * 2
+
+    def largest_reduction(self, boxes: list[Box], pixel_ratio: float) -> int:
+        """None."""
+        return 1
+
+    def cut(self, image: Image.Image | Tensor, boxes: list[Box], reduction: int) -> list[Tensor]:
+        """As `crop`, in epoch 0."""
+        return [self.evaluation_crop_of(image)] * 2
 
     def evaluation_crop_of(self, image: Image.Image | Tensor) -> Tensor:
         """[3, 2, 2]."""

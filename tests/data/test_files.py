@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spt.config.errors import ConfigError
-from spt.data.files import FileImages, without_unreadable
+from spt.data.files import FileImages, readable_rows
 from spt.data.images import Key
 from tests.data.sets import Mirror, cut_short, write_image
 
@@ -16,7 +16,9 @@ def make_files(folder: Path, *, on_unreadable: str, damaged: tuple[int, ...] = (
     files = [write_image(folder / f"{index}.{ending}", 10 * index) for index in range(5)]
     for index in damaged:
         cut_short(files[index])
-    return FileImages([str(file) for file in files], torch.arange(5) + 100, on_unreadable=on_unreadable)
+    return FileImages(
+        [str(file) for file in files], torch.arange(5) + 100, reduced_decoding=None, on_unreadable=on_unreadable
+    )
 
 
 def test_training_sample_has_one_stack_a_view(tmp_path: Path) -> None:
@@ -69,17 +71,17 @@ def test_folder_without_a_readable_file_stops_training(tmp_path: Path) -> None:
         files.training_sample([Key(0, 1)], Mirror())
 
 
-def list_files(folder: Path) -> list[tuple[str, int]]:
+def list_files(folder: Path) -> list[str]:
     files = [write_image(folder / name, 10) for name in ("0.jpg", "1.png", "2.jpg", "3.png")]
     cut_short(files[0])
     cut_short(files[3])
     files[1].with_suffix(".txt").write_text("no image")
-    return [(str(file), index) for index, file in enumerate([*files, files[1].with_suffix(".txt")])]
+    return [str(file) for file in [*files, files[1].with_suffix(".txt")]]
 
 
 def test_scan_names_all_damaged_files_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="3 of 5") as error:
-        without_unreadable(list_files(tmp_path), "stop")
+        readable_rows(list_files(tmp_path), "stop")
     for name in ("0.jpg", "3.png", "1.txt"):
         assert str(tmp_path / name) in str(error.value)
     assert "2.jpg" not in str(error.value)
@@ -88,6 +90,6 @@ def test_scan_names_all_damaged_files_at_once(tmp_path: Path) -> None:
 def test_scan_may_leave_damaged_files_out_with_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = list_files(tmp_path)
     with caplog.at_level(logging.WARNING):
-        assert without_unreadable(files, "skip") == [files[1], files[2]]
+        assert readable_rows(files, "skip").tolist() == [1, 2]
     (record,) = caplog.records
     assert all(name in record.message for name in ("0.jpg", "3.png", "1.txt"))

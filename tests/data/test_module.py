@@ -179,7 +179,9 @@ def test_data_other_than_the_config_says_is_refused() -> None:
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_image_files_are_cropped_where_they_are_read(tmp_path: Path, num_workers: int) -> None:
-    source = ImageFolder(root=str(write_folder(tmp_path)), on_unreadable="stop", verify=False)
+    source = ImageFolder(
+        root=str(write_folder(tmp_path)), index=None, reduced_decoding=None, on_unreadable="stop", verify=False
+    )
     data = make_data(source, num_classes=2, global_batch_size=3, num_workers=num_workers)
     data.attach(Mirror())
     samples = list(data.train_dataloader())

@@ -156,12 +156,23 @@ def test_download_without_a_network_is_one_error(tmp_path: Path) -> None:
         download("CIFAR-10", fetch, tmp_path, "Do this.")
 
 
+def make_folder(
+    root: Path, *, on_unreadable: str = "stop", verify: bool = False, reduced_decoding: float | None = None
+) -> ImageFolder:
+    return ImageFolder(
+        root=str(root), index=None, reduced_decoding=reduced_decoding, on_unreadable=on_unreadable, verify=verify
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "build"),
     [
         ("CIFAR-20", lambda: Cifar(num_classes=20, root="x", download=False)),
         ("data.source.split=test", lambda: STL10(split="test", root="x", download=False)),
-        ("data.source.on_unreadable=ask", lambda: ImageFolder(root="x", on_unreadable="ask", verify=False)),
+        (
+            "data.source.on_unreadable=ask",
+            lambda: ImageFolder(root="x", index=None, reduced_decoding=None, on_unreadable="ask", verify=False),
+        ),
     ],
 )
 def test_unknown_choice_is_refused(key: str, build) -> None:
@@ -170,7 +181,9 @@ def test_unknown_choice_is_refused(key: str, build) -> None:
 
 
 def read_folder(root: Path, *, on_unreadable: str = "stop", verify: bool = False):
-    return ImageFolder(root=str(root), on_unreadable=on_unreadable, verify=verify).load()
+    return ImageFolder(
+        root=str(root), index=None, reduced_decoding=None, on_unreadable=on_unreadable, verify=verify
+    ).load()
 
 
 def test_image_folder_lists_images_of_sorted_classes(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def build_data() -> ImageData:
     return ImageData(
         source=source, image_size=SIZE, num_classes=3, num_images=None, mean=[0.0] * 3, std=[1.0] * 3,
         evaluation_crop=1.0, bank_size=6, global_batch_size=GLOBAL_BATCH, evaluation_batch_size=3, num_workers=0,
-        pin_memory=False, seed=0,
+        pin_memory=False, images_on="auto", seed=0,
     )  # fmt: skip
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
+from PIL import Image
 
 from spt.types import Sample
+from spt.views.pipeline import Transform
 from spt.views.view import View
 from spt.views.views import Views
 
@@ -33,9 +35,10 @@ EVERYTHING = replace(CROP_ONLY, flip=0.5, jitter=0.8, gray=0.2, blur=0.5, solari
 
 
 def make_views(
-    global_views: dict[str, View],
+    global_views: dict[str, View | Transform],
     *,
-    local_view: View | None = None,
+    made_on: str = "device",
+    local_view: View | Transform | None = None,
     num_local_views: int = 0,
     global_size: int = 12,
     local_size: int = 5,
@@ -45,6 +48,7 @@ def make_views(
     """Views that are not normalised."""
     return Views(
         seed=seed,
+        made_on=made_on,
         global_size=global_size,
         local_size=local_size,
         num_local_views=num_local_views,
@@ -54,6 +58,11 @@ def make_views(
         local_view=local_view,
         global_views=global_views,
     )
+
+
+def crop(views: Views, image: torch.Tensor | Image.Image, index: int, epoch: int) -> list[torch.Tensor]:
+    """What a data worker makes of one image."""
+    return views.crop(image, views.draws(torch.tensor([epoch]), torch.tensor([index]))[0])
 
 
 def random_bytes(*shape: int) -> torch.Tensor:

@@ -6,7 +6,7 @@ from PIL import Image
 from torchvision.transforms.v2 import functional as tv
 
 from spt.config.errors import ConfigError
-from tests.views.recipes import CROP_ONLY, EVERYTHING, WHOLE_IMAGE, make_sample, make_views, random_bytes
+from tests.views.recipes import CROP_ONLY, EVERYTHING, WHOLE_IMAGE, crop, make_sample, make_views, random_bytes
 
 B, HEIGHT, WIDTH = 4, 18, 21
 
@@ -57,7 +57,7 @@ def test_global_random_state_is_left_alone() -> None:
 def test_crops_of_workers_give_the_same_views_as_crops_of_the_device() -> None:
     views = make_views({"first": EVERYTHING, "second": CROP_ONLY}, local_view=EVERYTHING, num_local_views=2)
     images = random_bytes(B, 3, HEIGHT, WIDTH)
-    crops = [views.crop(image, index, 0) for index, image in enumerate(images)]
+    crops = [crop(views, image, index, 0) for index, image in enumerate(images)]
     by_workers = views(make_sample([torch.stack(view) for view in zip(*crops, strict=True)], B))
     by_device = views(make_sample(images, B))
     for ours, theirs in zip(by_workers[0] + by_workers[1], by_device[0] + by_device[1], strict=True):
@@ -69,7 +69,7 @@ def test_image_of_pil_gives_the_same_crops_as_its_bytes() -> None:
     views = make_views({"first": EVERYTHING})
     image = random_bytes(3, HEIGHT, WIDTH)
     picture = Image.fromarray(image.permute(1, 2, 0).numpy())
-    assert torch.equal(views.crop(picture, 5, 2)[0], views.crop(image, 5, 2)[0])
+    assert torch.equal(crop(views, picture, 5, 2)[0], crop(views, image, 5, 2)[0])
 
 
 def test_normalisation_comes_last() -> None:
@@ -121,3 +121,8 @@ def test_local_views_without_a_recipe_are_refused() -> None:
 def test_views_without_a_global_one_are_refused() -> None:
     with pytest.raises(ConfigError, match="global_views"):
         make_views({})
+
+
+def test_unknown_place_to_make_views_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"views\.made_on=gpu"):
+        make_views({"only": CROP_ONLY}, made_on="gpu")

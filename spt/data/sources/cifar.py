@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torchvision.datasets import CIFAR10, CIFAR100
@@ -24,6 +25,8 @@ class Cifar:
         root: torchvision's folder.
         download: fetches the archive to `root` when it is not there (170 MB).
     """
+
+    in_memory: ClassVar[bool] = True
 
     num_classes: int
     root: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from sklearn.datasets import load_digits
@@ -19,6 +20,8 @@ class Digits:
         val_share: share of every class that is kept for validation.
         split_seed: of the split, apart from the run's seed so that runs can be compared.
     """
+
+    in_memory: ClassVar[bool] = True
 
     val_share: float
     split_seed: int

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from spt.data.images import Cropper, Key, Splits
+from spt.data.images import Cropper, Key, Splits, made_sample
 from spt.types import Sample
 
 # P images in the pool, S pixels, B images per device
@@ -25,6 +26,8 @@ class Fake:
         num_images: training images; costs no memory.
         num_val_images: validation images.
     """
+
+    in_memory: ClassVar[bool] = False
 
     image_size: int
     num_classes: int
@@ -65,14 +68,12 @@ class FakeImages:
         return False
 
     def training_sample(self, keys: list[Key], cropper: Cropper | None) -> Sample:
-        """Sample with images [B, 3, S, S]."""
-        epochs, indices = torch.tensor(keys).unbind(dim=1)  # [B], [B]
-        rows = indices.clamp(min=0)
-        return Sample(self._make(rows), self.labels[rows], indices.contiguous(), epochs.contiguous())
+        """Sample with images [B, 3, S, S], or with one such tensor a view when the cropper makes them."""
+        return made_sample(self._make, self.labels, keys, cropper)
 
     def evaluation_sample(self, keys: list[Key], cropper: Cropper | None) -> Sample:
-        """The same: the views differ, not the sample."""
-        return self.training_sample(keys, cropper)
+        """Sample with images [B, 3, S, S]."""
+        return made_sample(self._make, self.labels, keys, None)
 
     def _make(self, rows: Tensor) -> Tensor:
         shifts = (rows // _POOL).byte()[:, None, None, None]

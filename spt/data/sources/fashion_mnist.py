@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -30,6 +31,8 @@ class FashionMNIST:
         root: torchvision's folder, looked into next.
         download: fetches the files to `root` when they are in neither (30 MB).
     """
+
+    in_memory: ClassVar[bool] = True
 
     folder: str
     root: str

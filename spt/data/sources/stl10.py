@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torchvision import datasets
@@ -23,6 +23,8 @@ class STL10:
         root: torchvision's folder.
         download: fetches the archive to `root` when it is not there (2.6 GB).
     """
+
+    in_memory: ClassVar[bool] = True
 
     split: Literal["train+unlabeled", "train"]
     root: str
