@@ -1,21 +1,23 @@
 """Accuracy for time: k-NN top-1 on Fashion-MNIST after equal minutes, here and with stable-pretraining's classes.
 
-    python -m venv ~/stable && ~/stable/bin/pip install stable-pretraining
+    python -m venv ~/stable && ~/stable/bin/pip install stable-pretraining kornia
     python scripts/bench_accuracy.py --stable-pretraining ~/stable/bin/python --minutes 5 --seeds 0 1 2
+    python scripts/bench_accuracy.py --stable-pretraining ~/stable/bin/python --augments batch
 
 Both train `backbone=vit_micro` from one file of weights, at one size of images, batch and AdamW, with the recipe of
 conf/recipe/fashion_mnist-METHOD-vit_micro.yaml: views, temperatures, widths, clipping, and at every step learning
 rate, weight decay and momentum. Where the classes differ, the other one's way is taken (EQUAL, below). Each brings
 its own images to its own method: here the data in memory and augmentations of a batch at a time; there its data set,
-its torchvision transforms and PyTorch's DataLoader without workers, for a worker would share the core. Neither
-evaluates, draws or saves while it trains. What is left are the libraries: masks and predictor of I-JEPA, BatchNorm
-over both views or over each, prototypes of unit length here and free there.
+its torchvision transforms and PyTorch's DataLoader without workers, for a worker would share the core, or, with
+--augments batch, its transforms by kornia (scripts/accuracy_peer.py). Neither evaluates, draws or saves while it
+trains. What is left are the libraries: masks, predictor and rescaled first weights of I-JEPA, BatchNorm over both
+views or over each, prototypes of unit length here and free there.
 
 The two run at the same time, pinned to a core each on one thread, and change cores from seed to seed. Minutes are
 minutes of processor time, which others on the machine do not take away; the clock is beside them. Schedules follow
 the share of the minutes that is spent in place of the share of steps, so that both end with them, whatever a step
-costs. Embeddings of both are scored by one code: unaugmented images, weighted k-NN as in conf/probes. Both students
-and teachers are scored; which one the method's authors evaluate, `evaluated` says. Needs Linux and two cores.
+costs. Embeddings of both are scored by one code: unaugmented images, weighted k-NN as in conf/probes. Students and
+teachers are scored; which of them the method's authors evaluate, `evaluated` says. Needs Linux and two cores.
 """
 
 from __future__ import annotations
@@ -87,6 +89,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(EQUAL), choices=list(EQUAL))
     parser.add_argument("--minutes", type=float, default=5.0, help="of processor time, for each training")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--augments", default="dataloader", choices=["dataloader", "batch"], help="of the other one")
     parser.add_argument("--bank", type=int, default=10000, help="training images that k-NN searches")
     arguments = parser.parse_args()
     pythons = {OURS: sys.executable, PEER: arguments.stable_pretraining}
@@ -104,9 +107,10 @@ def main() -> None:
             rows += [_row(method, name, trained) for name, trained in found.items()]
     title = (
         f"k-NN top-1 on Fashion-MNIST after {arguments.minutes:g} minutes on one thread, vit_micro, "
-        f"bank of {arguments.bank}, seeds {' '.join(map(str, arguments.seeds))}"
+        f"bank of {arguments.bank}, seeds {' '.join(map(str, arguments.seeds))}, the other's augmentations by "
+        f"{arguments.augments}"
     )
-    report("accuracy", title, rows)
+    report("accuracy" if arguments.augments == "dataloader" else "accuracy_batch", title, rows)
 
 
 def _train(
@@ -159,6 +163,7 @@ def _write_task(folder: Path, method: str, seed: int, arguments: argparse.Namesp
     backbone = networks.backbone.recipe()
     task = {
         "method": method, "seed": seed, "seconds": 60 * arguments.minutes, "points": POINTS, "words": words,
+        "augments": arguments.augments,
         "config": OmegaConf.to_container(cfg, resolve=True),
         "lr": [recipe.lr_schedule(point) for point in points],
         "weight_decay": [recipe.weight_decay_schedule(point) for point in points],

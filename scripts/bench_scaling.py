@@ -7,8 +7,8 @@ Batch, crops, size and depth: the step of the method alone (forward, loss, gradi
 default. exponent: of a power law between neighbours; 1 means that twice as much costs twice as much.
 
 Ranks: whole runs of 1, 2 and 4 processes on one thread each, under ddp and fsdp2 with gloo, with one batch for all of
-them or one for each. Processor time is that of all processes together. an image: of that what an image costs, over
-what it costs one process; 1 means that spreading the work costs nothing, which more processes than cores do not hide.
+them or one for each. Processor time is that of all processes together. cost an image: its share of that, over what it
+costs one process; 1 means that spreading the work costs nothing, which more processes than cores do not hide.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _ranks(arguments: argparse.Namespace) -> list[dict[str, Cell]]:
                 "ms": 1e3 * times.clock,
                 "processor ms": 1e3 * times.processor,
                 "images/s": images / times.clock,
-                "an image": times.processor / images / alone,
+                "cost an image": times.processor / images / alone,
             }
         )
     return rows

@@ -40,7 +40,8 @@ CASES = {
         "--methods simclr ijepa --rounds 1 --steps 1 --batch 4", 2, {"library", "times ours", "by processor", "of peak"}
     ),
     "scaling": Case(
-        "--method simclr --rounds 1 --steps 1 --sweeps depth ranks", 3 + 2 * 2 * 3, {"of", "is", "exponent", "an image"}
+        "--method simclr --rounds 1 --steps 1 --sweeps depth ranks", 3 + 2 * 2 * 3,
+        {"of", "is", "exponent", "cost an image"},
     ),
     "step": Case(
         "--methods ijepa --rounds 1 --steps 1 --threads 1 --batch 4", 1,
