@@ -213,10 +213,10 @@ def _row(method: str, name: str, trained: list[Trained]) -> dict[str, Cell]:
         "untrained": mean(one.before["student"] for one in trained),
         "evaluated": trained[0].evaluated,
     }
-    for network in trained[0].after:
-        values = [one.after[network] for one in trained]
-        row[network] = mean(values)
-        row[f"+- {network}"] = stdev(values) if len(values) > 1 else 0.0
+    for network in ("student", "teacher"):
+        values = [one.after[network] for one in trained if network in one.after]
+        row[network] = mean(values) if values else ""
+        row[f"+- {network}"] = stdev(values) if len(values) > 1 else ""
     row["steps"] = round(mean(one.steps for one in trained))
     row["images/s"] = mean(one.images / one.processor for one in trained)
     row["minutes"] = mean(one.processor for one in trained) / 60
