@@ -1,7 +1,7 @@
 """Time and bytes of saving and loading a checkpoint, and how long training waits for it.
 
     python scripts/bench_checkpoint.py
-    python scripts/bench_checkpoint.py --backbone vit_small --method byol --ranks 2
+    python scripts/bench_checkpoint.py --backbone vit_small --method byol
 
 One training step of two images a process on CPUs with gloo, then three saves and a load. save: until it
 is on disk; wait: until training goes on (a file is written in the background, from a copy); load: into networks that
@@ -15,24 +15,23 @@ import os
 import sys
 import tempfile
 import time
-from datetime import timedelta
 from pathlib import Path
 from statistics import median
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from lightning import Callback, Trainer
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from a clone that is not installed
 
 import spt
+from scripts.rank_runs import on_ranks
+from scripts.timing import Cell, report
 from spt.checkpoint.background import BackgroundWriter
 from spt.checkpoint.card import Card
 from spt.checkpoint.folder import remove
 from spt.checkpoint.portable import Portable
 from spt.config.build import build_data, build_module, build_trainer
-from spt.reporting.quiet import quiet
 
 # strategy, processes, further words
 PLACES = (
@@ -84,42 +83,32 @@ def main() -> None:
     parser.add_argument("--method", default="dino", help="an option of conf/method")
     parser.add_argument("overrides", nargs="*", help="further words of the command line, key=value")
     arguments = parser.parse_args()
-    print(f"method={arguments.method} backbone={arguments.backbone}, seconds, medians of {REPEATS}")
-    columns = ("strategy", "ranks", "layout", "MiB", "save", "wait", "load", "write", "save / write")
-    print("".join(f"{name:>{max(9, len(name) + 2)}}" for name in columns))
+    rows: list[dict[str, Cell]] = []
     for strategy, ranks, further in PLACES:
         words = [f"method={arguments.method}", f"backbone={arguments.backbone}", f"strategy={strategy}", *further]
         found = _measure([*words, *arguments.overrides], ranks)
         layout = "folder" if further and further[0].endswith("true") else "file"
-        numbers = [found[name] for name in ("save", "wait", "load", "write")]
-        print(
-            f"{strategy:>10}{ranks:>9}{layout:>9}{found['bytes'] / 2**20:>9.0f}"
-            + "".join(f"{number:>9.2f}" for number in numbers)
-            + f"{found['save'] / found['write']:>14.2f}",
-            flush=True,
-        )
+        row: dict[str, Cell] = {"strategy": strategy, "ranks": ranks, "layout": layout}
+        row["MiB"] = found.pop("bytes") / 2**20
+        rows.append({**row, **found, "save / write": found["save"] / found["write"]})
+    title = f"seconds of a checkpoint, {arguments.method}, {arguments.backbone}, medians of {REPEATS}"
+    report("checkpoint", title, rows)
 
 
 def _measure(words: list[str], ranks: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        mp.spawn(_train_and_save, args=(words, ranks, folder), nprocs=ranks)
+        on_ranks(_train_and_save, ranks, folder, words)
         return dict(torch.load(folder / "found.pt"))
 
 
-def _train_and_save(rank: int, words: list[str], ranks: int, folder: Path) -> None:
-    torch.set_num_threads(1)
-    quiet()
-    # Lightning joins processes that it finds described here, and starts none
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), NODE_RANK="0")
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=ranks, timeout=timedelta(minutes=5)
-    )
+def _train_and_save(rank: int, folder: Path, words: list[str]) -> None:
+    words = [*words, f"trainer.devices={dist.get_world_size()}"]
     path = folder / "step00000001.ckpt"
     saves = Saves(path)
-    _fit([*words, f"trainer.devices={ranks}"], folder, saves, None)
+    _fit(words, folder, saves, None)
     loaded = Loaded()
-    _fit([*words, f"trainer.devices={ranks}", "trainer.max_epochs=1"], folder, loaded, path)
+    _fit([*words, "trainer.max_epochs=1"], folder, loaded, path)
     if rank == 0:
         found = {
             "bytes": saves.num_bytes,
@@ -177,6 +166,7 @@ def _plain_write(folder: Path, num_bytes: int) -> float:
         with (folder / "plain").open("wb") as file:
             for _ in range(num_bytes // len(data)):
                 file.write(data)
+            file.write(data[: num_bytes % len(data)])
             file.flush()
             os.fsync(file.fileno())
         seconds.append(time.perf_counter() - started_at)

@@ -11,26 +11,23 @@ that the table holds for GPUs too.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
-from datetime import timedelta
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from lightning import Callback, LightningModule, Trainer
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from a clone that is not installed
 
 import spt
+from scripts.rank_runs import STRATEGIES, on_ranks
+from scripts.timing import Cell, report
 from spt.config.build import build_data, build_module, build_trainer
 from spt.distributed.shards import local
-from spt.reporting.quiet import quiet
 
-STRATEGIES = ("ddp", "fsdp2")
 PARTS = ("parameters", "gradients", "optimizer", "teacher")
 
 
@@ -66,35 +63,30 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2, help="processes")
     parser.add_argument("overrides", nargs="*", help="further words of the command line, key=value")
     arguments = parser.parse_args()
-    print(f"MiB on each device, method={arguments.method}, {arguments.ranks} processes, largest over processes")
-    print(f"{'backbone':<12}{'strategy':<10}" + "".join(f"{part:>12}" for part in (*PARTS, "sum")))
+    rows: list[dict[str, Cell]] = []
     for backbone in arguments.backbones:
-        sums = {}
+        sums: dict[str, int] = {}
         for strategy in STRATEGIES:
             words = [f"method={arguments.method}", f"backbone={backbone}", f"strategy={strategy}", *arguments.overrides]
             sizes = _measure(words, arguments.ranks)
             sums[strategy] = sum(sizes.values())
-            row = "".join(f"{size / 2**20:>12.1f}" for size in (*sizes.values(), sums[strategy]))
-            print(f"{backbone:<12}{strategy:<10}{row}", flush=True)
-        print(f"{'':<12}fsdp2 / ddp = {sums['fsdp2'] / sums['ddp']:.3f}", flush=True)
+            row: dict[str, Cell] = {"backbone": backbone, "strategy": strategy}
+            row |= {part: sizes[part] / 2**20 for part in PARTS}
+            rows.append({**row, "sum": sums[strategy] / 2**20, "times ddp": sums[strategy] / sums["ddp"]})
+    title = f"MiB on each device, {arguments.method}, {arguments.ranks} processes, largest over processes"
+    report("memory", title, rows)
 
 
 def _measure(words: list[str], ranks: int) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        mp.spawn(_train_one_step, args=(words, ranks, folder), nprocs=ranks)
+        on_ranks(_train_one_step, ranks, folder, words)
         found: list[dict[str, int]] = [torch.load(folder / f"{rank}.pt") for rank in range(ranks)]
     return {part: max(sizes[part] for sizes in found) for part in PARTS}
 
 
-def _train_one_step(rank: int, words: list[str], ranks: int, folder: Path) -> None:
-    torch.set_num_threads(1)
-    quiet()
-    # Lightning joins processes that it finds described here, and starts none
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), NODE_RANK="0")
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=ranks, timeout=timedelta(minutes=5)
-    )
+def _train_one_step(rank: int, folder: Path, words: list[str]) -> None:
+    ranks = dist.get_world_size()
     small = [
         "data=fake", f"data.global_batch_size={2 * ranks}", f"data.num_images={2 * ranks}",
         "optimizer.lr_schedule.warmup_epochs=0", "trainer.accelerator=cpu", f"trainer.devices={ranks}",

@@ -7,7 +7,9 @@
 Both run in this process in turns: some steps of a whole run (loop, callbacks, logging, probes, metrics.csv), then as
 many of the bare loop (scripts/bare_loops.py), images in memory. bare / framework: 1 means that the framework costs
 nothing; by the clock, and by the time of the process on all processors, which other users of the machine disturb less.
-views: share of the augmentations, which both make, in the bare step.
+views: share of the augmentations, which both make, in the bare step. of peak: how much of the rate of a large float32
+matrix product, measured in the same rounds on the same threads, the step reaches. Only the products, convolutions
+and attention of networks and loss are counted as work (scripts/flops.py); the time is that of the whole step.
 """
 
 from __future__ import annotations
@@ -21,23 +23,25 @@ from pathlib import Path
 
 import torch
 from lightning import Callback, LightningModule, Trainer
+from omegaconf import DictConfig
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from a clone that is not installed
 
 import spt
 from scripts.bare_loops import LOSSES, BareLoop
+from scripts.flops import matrix_product, share_of_peak, step_flops
 from scripts.timing import Cell, Lap, Stopwatch, middle, ratio, report, take_turns
 from spt.config.build import build_module
 from spt.data.images import Key
 from spt.data.module import ImageData
 from spt.run import prepare
-from spt.types import Sample
+from spt.types import Batch, Progress, Sample
 
 WARMUP = 5  # steps of each before the first round
 
 
 class Turns(Callback):
-    """Measures stretches of training, and lets the bare loop run after each.
+    """Measures stretches of training, and lets the bare loop, then a matrix product, run after each.
 
     Args:
         bare: the other contestant.
@@ -47,12 +51,15 @@ class Turns(Callback):
     Attributes:
         framework: laps of training.
         other: laps of the bare loop.
+        product: laps of the matrix product.
     """
 
     def __init__(self, bare: BareLoop, *, rounds: int, steps: int) -> None:
         self.bare, self.rounds, self.steps = bare, rounds, steps
         self.framework: list[Lap] = []
         self.other: list[Lap] = []
+        self.product: list[Lap] = []
+        self._multiply = matrix_product()
         self._watch = Stopwatch()
         self._since = -WARMUP
 
@@ -64,6 +71,7 @@ class Turns(Callback):
         elif self._since == self.steps:
             self.framework.append(self._watch.lap(self.steps))
             self.other += take_turns({"bare": self.bare.step}, rounds=1, steps=self.steps, warmup=0)["bare"]
+            self.product += take_turns({"product": self._multiply}, rounds=1, steps=1)["product"]
             self._since = 0
         if self._since == 0:
             self._watch = Stopwatch()
@@ -83,8 +91,8 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     rows: list[dict[str, Cell]] = []
     for method in arguments.methods:
-        turns, views = _measure(method, words, arguments)
-        framework, bare = middle(turns.framework), middle(turns.other)
+        turns, views, flops = _measure(method, words, arguments)
+        framework, bare, product = middle(turns.framework), middle(turns.other), middle(turns.product)
         share = ratio(turns.other, turns.framework)
         rows.append(
             {
@@ -95,6 +103,9 @@ def main() -> None:
                 "by processor": share.processor,
                 "overhead ms": 1e3 * (framework.processor - bare.processor),
                 "views": views.processor / bare.processor,
+                "of peak": share_of_peak(flops, step=framework, product=product),
+                "bare of peak": share_of_peak(flops, step=bare, product=product),
+                "GFLOP": flops / 1e9,
             }
         )
     if not arguments.profile:
@@ -119,7 +130,8 @@ FIT = {
 }
 
 
-def _measure(method: str, words: list[str], arguments: argparse.Namespace) -> tuple[Turns, Lap]:
+def _measure(method: str, words: list[str], arguments: argparse.Namespace) -> tuple[Turns, Lap, int]:
+    """Both contestants' laps, a lap of the augmentations, and the operations of a step."""
     with tempfile.TemporaryDirectory() as folder:
         given = {word.partition("=")[0] for word in words}
         fit = [word for word in FIT.get(method, []) if word.partition("=")[0] not in given]
@@ -133,7 +145,14 @@ def _measure(method: str, words: list[str], arguments: argparse.Namespace) -> tu
         else:
             run.trainer.fit(run.module, datamodule=run.data)
     views = take_turns({"views": lambda: bare.views(bare.samples[0])}, rounds=arguments.rounds, steps=arguments.steps)
-    return turns, middle(views["views"])
+    return turns, middle(views["views"]), _flops(cfg, bare)
+
+
+def _flops(cfg: DictConfig, bare: BareLoop) -> int:
+    """Of the method's step, in a network of its own."""
+    sample = bare.samples[0]
+    masks = None if bare.masks is None else bare.masks(sample, Progress(0, 10000, 100))
+    return step_flops(build_module(cfg).method, Batch(*bare.views(sample), masks))
 
 
 def _samples(data: ImageData, batch: int) -> list[Sample]:

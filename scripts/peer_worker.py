@@ -4,7 +4,7 @@
 
 Says "ready" once it has warmed up; then, for every line that it reads, takes that many steps and answers with seconds.
 All have one backbone (timm's vit_tiny, patches of 8 pixels), the same heads, crops, AdamW, float32, and one set of
-random tensors in place of views.
+random tensors in place of views; I-JEPA also the same positions in place of masks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from a clone
 
 from scripts.timing import Stopwatch
 
+METHODS = ("simclr", "byol", "dino", "ijepa")
 SIZE, PATCH, LOCAL, NUM_LOCAL, PROTOTYPES, WARMUP = 32, 8, 16, 6, 4096, 3
+GRID = SIZE // PATCH  # patches along a side
+TARGETS = (4, 5, 6, 8, 9, 10)  # one block of 2 x 3 patches; all others are context
+PREDICTOR_DIM, PREDICTOR_DEPTH, HEADS = 192, 6, 3  # of I-JEPA's predictor, whose heads are vit_tiny's
 
 
 class Baton:
@@ -53,11 +57,36 @@ class Baton:
 
 
 def views_of(method: str, batch: int) -> tuple[list[Tensor], list[Tensor]]:
-    """Global views [B, 3, 32, 32] and, for DINO, local ones [B, 3, 16, 16]."""
+    """Global views [B, 3, 32, 32], one for I-JEPA and two for others, and, for DINO, local ones [B, 3, 16, 16]."""
     generator = torch.Generator().manual_seed(0)
-    sizes = [SIZE, SIZE] + [LOCAL] * (NUM_LOCAL if method == "dino" else 0)
+    num_global = 1 if method == "ijepa" else 2
+    sizes = [SIZE] * num_global + [LOCAL] * (NUM_LOCAL if method == "dino" else 0)
     views = [torch.randn(batch, 3, size, size, generator=generator) for size in sizes]
-    return views[:2], views[2:]
+    return views[:num_global], views[num_global:]
+
+
+def positions_of(batch: int) -> tuple[Tensor, Tensor]:
+    """Context [B, 10] and one block of targets [1, B, 6] of every image, in place of I-JEPA's masks."""
+    context = [place for place in range(GRID**2) if place not in TARGETS]
+    return torch.tensor(context).repeat(batch, 1), torch.tensor(TARGETS).repeat(1, batch, 1)
+
+
+def words_of(method: str, batch: int) -> list[str]:
+    """What this project's run is composed of."""
+    own = {
+        "simclr": ["method.head.hidden_dim=2048", "method.head.output_dim=128"],
+        "byol": [],
+        "dino": [f"method.num_prototypes={PROTOTYPES}", f"views.num_local_views={NUM_LOCAL}",
+                 "method.freeze_last_layer_epochs=0", "optimizer.clip_norm=null"],
+        "ijepa": [f"method.predictor.predictor_dim={PREDICTOR_DIM}", f"method.predictor.depth={PREDICTOR_DEPTH}",
+                  "masks.min_keep=2"],
+    }[method]  # fmt: skip
+    return [
+        f"method={method}", "data=fake", f"data.image_size={SIZE}", f"data.num_images={10**4 * batch}",
+        f"data.global_batch_size={batch}", "backbone=vit_tiny", f"backbone.patch_size={PATCH}", "probes=none",
+        "optimizer.rule=adamw", "optimizer.lr=0.001", "optimizer.lr_schedule.warmup_epochs=0",
+        "~callbacks.pictures", "trainer.accelerator=cpu", "trainer.max_epochs=1", *own,
+    ]  # fmt: skip
 
 
 class Endless(torch.utils.data.IterableDataset[int]):
@@ -68,12 +97,14 @@ class Endless(torch.utils.data.IterableDataset[int]):
         return iter(range(10**6))
 
 
-def backbone() -> nn.Module:
-    """timm's network, which takes crops of any size."""
+def backbone(method: str) -> nn.Module:
+    """timm's network; for I-JEPA with patches alone, else with a class token and for crops of any size."""
     import timm
 
-    sizes = {"img_size": SIZE, "patch_size": PATCH}
-    return timm.create_model("vit_tiny_patch16_224", num_classes=0, dynamic_img_size=True, **sizes)
+    how: dict[str, object] = {"dynamic_img_size": True}
+    if method == "ijepa":
+        how = {"class_token": False, "global_pool": "avg", "fc_norm": False}
+    return timm.create_model("vit_tiny_patch16_224", num_classes=0, img_size=SIZE, patch_size=PATCH, **how)
 
 
 def ours(method: str, batch: int, baton: Baton) -> None:
@@ -82,6 +113,7 @@ def ours(method: str, batch: int, baton: Baton) -> None:
 
     import spt
     from spt.run import prepare
+    from spt.types import Masks
 
     class Turns(Callback):
         def on_train_batch_end(self, *_: object) -> None:
@@ -95,21 +127,12 @@ def ours(method: str, batch: int, baton: Baton) -> None:
         def forward(self, sample: object) -> tuple[list[Tensor], list[Tensor]]:
             return self.views
 
-    words = {
-        "simclr": ["method.head.hidden_dim=2048", "method.head.output_dim=128"],
-        "byol": [],
-        "dino": [f"method.num_prototypes={PROTOTYPES}", f"views.num_local_views={NUM_LOCAL}",
-                 "method.freeze_last_layer_epochs=0", "optimizer.clip_norm=null"],
-    }[method]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        cfg = spt.compose(
-            f"method={method}", "data=fake", f"data.image_size={SIZE}", f"data.num_images={10**4 * batch}",
-            f"data.global_batch_size={batch}", "backbone=vit_tiny", f"backbone.patch_size={PATCH}", "probes=none",
-            "optimizer.rule=adamw", "optimizer.lr=0.001", "optimizer.lr_schedule.warmup_epochs=0",
-            "~callbacks.pictures", "trainer.accelerator=cpu", "trainer.max_epochs=1", f"hydra.run.dir={folder}", *words,
-        )  # fmt: skip
-        run = prepare(cfg)
+        run = prepare(spt.compose(*words_of(method, batch), f"hydra.run.dir={folder}"))
         run.module.views = Ready()  # type: ignore[assignment]
+        if method == "ijepa":
+            masks = Masks(*positions_of(batch))
+            run.module.masks = lambda sample, progress: masks
         run.trainer.callbacks.append(Turns())  # type: ignore[attr-defined]
         run.trainer.fit(run.module, datamodule=run.data)
 
@@ -117,7 +140,6 @@ def ours(method: str, batch: int, baton: Baton) -> None:
 def stable_pretraining(method: str, batch: int, baton: Baton) -> None:
     """Its method class in a LightningModule, as the docstrings of its methods show."""
     import lightning as pl
-    from stable_pretraining import methods
     from stable_pretraining.callbacks import TeacherStudentCallback
 
     globals_, locals_ = views_of(method, batch)
@@ -125,12 +147,7 @@ def stable_pretraining(method: str, batch: int, baton: Baton) -> None:
     class Training(pl.LightningModule):
         def __init__(self) -> None:
             super().__init__()
-            if method == "dino":
-                self.model = methods.DINO(backbone(), n_prototypes=PROTOTYPES)
-            elif method == "byol":
-                self.model = methods.BYOL(backbone())
-            else:
-                self.model = methods.SimCLR(backbone(), projector_dims=(2048, 2048, 128), temperature=0.1)
+            self.model = _of_stable_pretraining(method, batch)
 
         def training_step(self, number: object, batch_idx: int) -> Tensor:
             views = (globals_, locals_) if method == "dino" else globals_
@@ -151,10 +168,35 @@ def stable_pretraining(method: str, batch: int, baton: Baton) -> None:
     trainer.fit(Training(), DataLoader(Endless(), batch_size=None))
 
 
+def _of_stable_pretraining(method: str, batch: int) -> nn.Module:
+    """Its method class; I-JEPA's masks are replaced by ready ones."""
+    from stable_pretraining import methods
+    from stable_pretraining.backbone.patch_masking import IJEPAMaskOutput
+
+    class Ready(nn.Module):
+        def forward(self, tokens: Tensor, rows: int, columns: int) -> IJEPAMaskOutput:
+            return IJEPAMaskOutput(context_idx=context, target_idx=targets[0], target_block_masks=[], mask=None)
+
+    if method == "dino":
+        return methods.DINO(backbone(method), n_prototypes=PROTOTYPES)
+    if method == "byol":
+        return methods.BYOL(backbone(method))
+    if method == "simclr":
+        return methods.SimCLR(backbone(method), projector_dims=(2048, 2048, 128), temperature=0.1)
+    context, targets = positions_of(batch)
+    model = methods.IJEPA(
+        backbone(method), predictor_embed_dim=PREDICTOR_DIM, predictor_depth=PREDICTOR_DEPTH, num_targets=1
+    )
+    model.masking = Ready()
+    return model
+
+
 def lightly(method: str, batch: int, baton: Baton) -> None:
     """The plain PyTorch loop of its examples, over its heads and losses."""
     from lightly.models.utils import update_momentum
 
+    if method == "ijepa":
+        return _ijepa_of_lightly(batch, baton)
     globals_, locals_ = views_of(method, batch)
     networks, teacher, criterion = _of_lightly(method)
     optimizer = torch.optim.AdamW([p for p in networks.parameters() if p.requires_grad], lr=0.001)
@@ -197,7 +239,7 @@ def _of_lightly(method: str) -> tuple[nn.ModuleList, nn.ModuleList | None, Calla
         "byol": losses.NegativeCosineSimilarity,
         "dino": lambda: losses.DINOLoss(output_dim=PROTOTYPES),
     }
-    networks = nn.ModuleList([backbone(), heads[method]()])
+    networks = nn.ModuleList([backbone(method), heads[method]()])
     teacher = None
     if method != "simclr":  # as in its examples: a copy of the backbone, a head of its own
         teacher = nn.ModuleList([copy.deepcopy(networks[0]), heads[method]()])
@@ -207,6 +249,35 @@ def _of_lightly(method: str) -> tuple[nn.ModuleList, nn.ModuleList | None, Calla
     return networks, teacher, criteria[method]()
 
 
+def _ijepa_of_lightly(batch: int, baton: Baton) -> None:
+    """The loop of its I-JEPA example, over its masked backbone and its predictor for timm's blocks."""
+    import copy
+
+    from lightly.models import modules, utils
+
+    (images,), _ = views_of("ijepa", batch)
+    context, (targets,) = positions_of(batch)
+    student = modules.MaskedVisionTransformerTIMM(vit=backbone("ijepa"))
+    predictor = modules.IJEPAPredictorTIMM(
+        num_patches=GRID**2, depth=PREDICTOR_DEPTH, mlp_dim=192, predictor_embed_dim=PREDICTOR_DIM, num_heads=HEADS
+    )
+    teacher = copy.deepcopy(student)
+    utils.deactivate_requires_grad(teacher)
+    moved = [p for network in (student, predictor) for p in network.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(moved, lr=0.001)
+    while True:
+        utils.update_momentum(student, teacher, m=0.996)
+        with torch.no_grad():
+            tokens = teacher.encode(images)
+            hidden = utils.apply_masks(nn.functional.layer_norm(tokens, tokens.shape[-1:]), [targets])
+        predicted = predictor(student.encode(images, idx_keep=context), [context], [targets])
+        loss = nn.functional.smooth_l1_loss(predicted, hidden)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        baton.after_step()
+
+
 WORKERS = {"ours": ours, "stable-pretraining": stable_pretraining, "lightly": lightly}
 
 
@@ -214,7 +285,7 @@ def main() -> None:
     """Trains until no more turns come."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("who", choices=WORKERS)
-    parser.add_argument("method", choices=("simclr", "byol", "dino"))
+    parser.add_argument("method", choices=METHODS)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=5)
