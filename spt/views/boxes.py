@@ -27,6 +27,10 @@ class Boxes(NamedTuple):
     heights: Tensor
     widths: Tensor
 
+    def of(self, rows: Tensor) -> Boxes:
+        """The boxes of some images."""
+        return Boxes(*(sides[rows] for sides in self))
+
 
 def random_boxes(draws: Tensor, *, height: int, width: int, scale: list[float], ratio: list[float]) -> Boxes:
     """Boxes of random area, shape and place, one an image, distributed as torchvision's RandomResizedCrop.

@@ -12,6 +12,9 @@ from torch import Tensor
 
 BrightnessMode: TypeAlias = Literal["multiplicative", "additive"]
 Rows: TypeAlias = "Tensor | slice"
+UNTOUCHED = -1
+"""Place of hue in an image that is not jittered."""
+
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL
 
 
@@ -22,9 +25,9 @@ class Jitter(NamedTuple):
         brightness: [B], factor of every channel, or what is added to it.
         contrast: [B], factor of the distance to the image's mean grey.
         saturation: [B], factor of the distance to the pixel's grey.
-        hue: [B], turns of the colour circle.
+        hue: [B], turns of the colour circle, from -1/2 to 1/2.
         order: [B, 3], a permutation of (0 brightness, 1 contrast, 2 saturation).
-        hue_place: [B], 0 to 3: how many of the other three come before hue.
+        hue_place: [B], 0 to 3: how many of the other three come before hue; UNTOUCHED leaves an image as it is.
     """
 
     brightness: Tensor
@@ -52,19 +55,65 @@ def jitter(images: Tensor, how: Jitter, brightness_mode: BrightnessMode) -> Tens
         images: [B, 3, H, W], in [0, 1].
         how: strengths and orders.
         brightness_mode: multiplicative or additive.
+
+    A CPU computes only those of six steps round hue that are an image's own, for which images of one hue_place must
+    lie together: it is fastest when `how` has them in order. Elsewhere all six are computed, most as the identity,
+    for the device would have to be waited for.
     """
-    images = images.clone()  # each operation writes into it
+    if images.device.type != "cpu":
+        everything = [slice(None)] * 3
+        return _jitter(images.clone(), _steps(how, brightness_mode), how.hue, before=everything, after=everything)
+    if bool((how.hue_place.diff() < 0).any()):
+        rows = how.hue_place.argsort()
+        return jitter(images[rows], how.of(rows), brightness_mode)[rows.argsort()]
+    untouched, *starts = torch.searchsorted(how.hue_place, torch.arange(4)).tolist()
+    jittered = images.clone()
+    before, after = [slice(start, None) for start in starts], [slice(untouched, start) for start in starts]
+    return _jitter(jittered, _steps(how, brightness_mode), how.hue, before=before, after=after)
 
-    def blend(place: int, is_due: Tensor) -> Tensor:
-        return change_some(images, is_due, lambda some, rows: _blend(some, how.of(rows), place, brightness_mode))
 
-    # hue is dear: once for all images, with the cheap three before it or after it as each image's order asks
-    for place in range(3):
-        images = blend(place, how.hue_place > place)
-    images = rotate_hue(images, how.hue)
-    for place in range(3):
-        images = blend(place, how.hue_place <= place)
+def _jitter(images: Tensor, steps: Tensor, turns: Tensor, *, before: list[slice], after: list[slice]) -> Tensor:
+    """Steps, and hue between them, in place: each for some rows, before hue and after it."""
+    for place, rows in enumerate(before):
+        _blend(images[rows], steps[place, :, rows])
+    rotate_hue(images, turns, out=images)
+    for place, rows in enumerate(after):
+        _blend(images[rows], steps[3 + place, :, rows])
     return images
+
+
+def _steps(how: Jitter, brightness_mode: BrightnessMode) -> Tensor:
+    """Three steps before hue and three after it, for `_blend`; one that is not an image's own is the identity.
+
+    Returns:
+        [6, 4, B, 1, 1, 1].
+    """
+    places = torch.arange(3, device=how.order.device)[:, None]
+    is_before, is_after = places < how.hue_place, (places >= how.hue_place) & (how.hue_place >= 0)  # [3, B]
+    operations = how.order.T  # [3, B]
+    operations = torch.cat((operations.where(is_before, 3), operations.where(is_after, 3)))  # [6, B]; 3 for nothing
+    identity = torch.ones_like(how.brightness)
+    strengths = torch.stack((how.brightness, how.contrast, how.saturation, identity)).gather(0, operations)
+    added = torch.zeros_like(strengths)
+    if brightness_mode == "additive":
+        is_brightness = operations == 0
+        added, strengths = strengths * is_brightness, strengths.masked_fill(is_brightness, 1)
+    rest = 1 - strengths
+    return torch.stack((strengths, rest * (operations == 2), rest * (operations == 1), added), 1)[..., None, None, None]
+
+
+def _blend(images: Tensor, step: Tensor) -> None:
+    """One step, in place: each pixel x becomes factor * x + gray_share * its grey + mean_share * the mean grey + added.
+
+    Args:
+        images: [B, 3, H, W].
+        step: [4, B, 1, 1, 1], in the order of the sum.
+    """
+    factors, gray_shares, mean_shares, added = step
+    gray = grayscale(images)  # [B, 1, H, W]
+    offsets = gray.mean(dim=(1, 2, 3), keepdim=True).mul_(mean_shares).add_(added)
+    shifts = gray.mul_(gray_shares).add_(offsets)
+    torch.addcmul(shifts, images, factors, out=images).clamp_(0, 1)
 
 
 def change_some(images: Tensor, is_on: Tensor, change: Callable[[Tensor, Rows], Tensor]) -> Tensor:
@@ -83,35 +132,33 @@ def change_some(images: Tensor, is_on: Tensor, change: Callable[[Tensor, Rows], 
     return torch.where(_column(is_on), change(images, slice(None)), images)
 
 
-def _blend(images: Tensor, how: Jitter, place: int, brightness_mode: BrightnessMode) -> Tensor:
-    """The operation at one place of each image's order: all three blend with a reference."""
-    operation = how.order[:, place]  # [B]
-    brightness = how.brightness if brightness_mode == "multiplicative" else torch.ones_like(how.brightness)
-    factors = torch.where(operation == 0, brightness, torch.where(operation == 1, how.contrast, how.saturation))
-    gray = grayscale(images)  # [B, 1, H, W]
-    offsets = torch.where(operation == 1, 1 - factors, 0.0) * gray.mean(dim=(1, 2, 3))  # [B]
-    if brightness_mode == "additive":
-        offsets = offsets + torch.where(operation == 0, how.brightness, 0.0)
-    shares = torch.where(operation == 2, 1 - factors, 0.0)  # [B], of the pixel's grey
-    shifts = gray.mul_(_column(shares)).add_(_column(offsets))  # [B, 1, H, W]
-    return torch.addcmul(shifts, images, _column(factors)).clamp_(0, 1)
+def rotate_hue(images: Tensor, turns: Tensor, out: Tensor | None = None) -> Tensor:
+    """Images in [0, 1] with colours moved round the HSV circle; greys do not change.
 
+    Args:
+        images: [B, 3, H, W].
+        turns: [B], from -1/2 to 1/2.
+        out: written and returned when given; may be `images`.
 
-def rotate_hue(images: Tensor, turns: Tensor) -> Tensor:
-    """Images [B, 3, H, W] in [0, 1] with colours moved round the HSV circle by `turns` [B]; greys do not change."""
-    red, green, blue = images.unbind(dim=1)  # [B, H, W]
-    value = torch.maximum(torch.maximum(red, green), blue)
-    chroma = value - torch.minimum(torch.minimum(red, green), blue)
-    divisor = chroma.clamp(min=1e-12)  # a grey has no hue, and shows none
-    from_red, from_green, from_blue = (green - blue) / divisor, (blue - red) / divisor + 2, (red - green) / divisor + 4
-    sixths = torch.where(value == red, from_red, torch.where(value == green, from_green, from_blue))  # sixths of a turn
-    hue = sixths.div_(6).add_(turns[:, None, None])
-    rotated = torch.empty_like(images)
-    for channel, middle in enumerate((3, 1, -1)):  # where on the circle red, green and blue are weakest
-        away = hue + middle / 6
-        away -= away.round()  # from -1/2 to 1/2; torch.remainder is ten times as slow on a CPU
-        faded = away.abs_().mul_(-6).add_(2).clamp_(0, 1)
-        torch.addcmul(value, chroma, faded, value=-1, out=rotated[:, channel])
+    Equals a way through HSV, but divides by nothing. A third of a turn hands each channel's values to the next. What
+    is left is at most a sixth, the way of one channel from the least value of its pixel to the greatest: the middle
+    channel moves by that share of chroma, and when it arrives, the channel whose turn it is moves on from its extreme.
+    """
+    thirds = (3 * turns).round()
+    rest = 6 * turns - 2 * thirds  # [B], sixths of a turn, from -1 to 1
+    channels, rows = (torch.arange(count, device=images.device) for count in (3, len(images)))
+    sources = 3 * rows[:, None] + (channels - thirds.long()[:, None]) % 3  # [B, 3]
+    red, green, blue = images.flatten(0, 1).index_select(0, sources.flatten()).view_as(images).unbind(dim=1)
+    lower, higher = torch.minimum(red, green), torch.maximum(red, green)  # [B, H, W]
+    middle = torch.maximum(lower, torch.minimum(higher, blue))
+    least, most = torch.minimum(lower, blue, out=lower), torch.maximum(higher, blue, out=higher)
+    moves = (most - least).mul_(rest[:, None, None])
+    rotated = torch.empty_like(images) if out is None else out
+    moved = torch.empty_like(moves)
+    for place, (channel, before, after) in enumerate(((red, blue, green), (green, red, blue), (blue, green, red))):
+        # a channel grows where the one before it is stronger than the one after it; beyond the extremes it stays
+        torch.sub(before, after, out=moved).sign_().mul_(moves).add_(channel, alpha=2).sub_(middle)
+        torch.clamp(moved, least, most, out=rotated[:, place])
     return rotated
 
 

@@ -21,34 +21,34 @@ _FIRST = 0xBF58476D1CE4E5B9
 _SECOND = 0x94D049BB133111EB
 
 
-def uniform(seed: int, stream: int, epochs: Tensor, indices: Tensor, count: int) -> Tensor:
+def uniform(seed: int, stream: int | Tensor, epochs: Tensor, indices: Tensor, count: int) -> Tensor:
     """Numbers in [0, 1), the same for the same (seed, stream, epoch, index), wherever they are drawn.
 
     An image's draws depend neither on its place in the batch nor on workers, ranks, device, or a resume.
 
     Args:
         seed: of the run.
-        stream: what the numbers are for: unrelated uses take different ones.
+        stream: what the numbers are for: unrelated uses take different ones. [P, 1], int64, for several at once.
         epochs: [B], int64, pass over the data of each image.
         indices: [B], int64, position of each image in its data set.
         count: numbers an image; more numbers begin with the same ones.
 
     Returns:
-        [B, count], float32, multiples of 2^-24.
+        [B, count], float32, multiples of 2^-24; [P, B, count] from several streams.
     """
     return _shift_right(hashes(seed, stream, epochs, indices, count), 40).float() * 2.0**-24
 
 
-def hashes(seed: int, stream: int, epochs: Tensor, indices: Tensor, count: int) -> Tensor:
-    """The 64 random bits behind `uniform`: [B, count], int64.
+def hashes(seed: int, stream: int | Tensor, epochs: Tensor, indices: Tensor, count: int) -> Tensor:
+    """The 64 random bits behind `uniform`: [B, count] or [P, B, count], int64.
 
     A chain of splitmix64's output function.
     Paper: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014.
     """
     counters = torch.arange(1, count + 1, device=indices.device)  # [count]
-    keys = _mix(torch.full_like(indices, _signed(seed * _GOLDEN)) + _signed(stream))  # [B]
-    keys = _mix(_mix(keys + epochs) + indices)
-    return _mix(keys[:, None] + counters * _signed(_GOLDEN))  # [B, count]
+    base = torch.full((1,), _signed(seed * _GOLDEN), device=indices.device)
+    keys = _mix(_mix(_mix(base + stream) + epochs) + indices)  # [B] or [P, B]
+    return _mix(keys[..., None] + counters * _signed(_GOLDEN))  # [B, count] or [P, B, count]
 
 
 def _mix(bits: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, TypeAlias
 
 import torch
@@ -32,7 +33,13 @@ def apply_separable(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def resize_weights(
-    starts: Tensor, lengths: Tensor, *, in_size: int, out_size: int, interpolation: Interpolation
+    starts: Tensor,
+    lengths: Tensor,
+    *,
+    in_size: int,
+    out_size: int,
+    interpolation: Interpolation,
+    mirrored: Tensor | None = None,
 ) -> Tensor:
     """What each output pixel takes from each input pixel when a stretch of the input is resized.
 
@@ -45,20 +52,32 @@ def resize_weights(
         in_size: pixels of the input.
         out_size: pixels of the output.
         interpolation: bicubic or bilinear.
+        mirrored: [B], bool: whose output is in reverse order; none when absent.
 
     Returns:
         [B, out_size, in_size], float32; every row sums to 1.
     """
     device = starts.device
+    radius = 2 if interpolation == "bicubic" else 1
+    # only what the filter reaches is computed, one pixel more for rounding: T taps an output pixel
+    num_taps = min(in_size, math.ceil(2 * radius * max(1, in_size / out_size)) + 1)
+    places = torch.arange(out_size, dtype=torch.float32, device=device)  # [S]; the default type may be a half one
+    if mirrored is not None:
+        places = torch.where(mirrored[:, None], out_size - 1 - places, places)  # [B, S]
     # said aloud: under bf16-true a quotient of integers would be bfloat16
-    scales = (lengths.float() / out_size)[:, None, None]  # [B, 1, 1], input pixels an output pixel
-    centers = (torch.arange(out_size, device=device)[:, None] + 0.5) * scales  # [B, S, 1]
-    pixels = torch.arange(in_size, device=device) - starts[:, None]  # [B, H], counted from the stretch's start
-    distances = (pixels[:, None] + 0.5 - centers).abs_().div_(scales.clamp(min=1))  # [B, S, H]
+    starts, lengths = starts.float()[:, None], lengths.float()[:, None]  # [B, 1]
+    scales = lengths / out_size  # [B, 1], input pixels an output pixel
+    widening = scales.clamp(min=1)
+    centers = (places + 0.5) * scales  # [B, S], counted from the stretch's start
+    firsts = (centers - 0.5 - radius * widening).floor_().add_(starts).clamp_(0, in_size - num_taps)  # [B, S], pixels
+    taps = torch.arange(num_taps, device=device)[:, None, None]
+    middles = (firsts - starts + 0.5) + taps  # [T, B, S], of the pixels, counted from the stretch's start
+    distances = (middles - centers).abs_().div_(widening)
     weights = _bicubic(distances) if interpolation == "bicubic" else (1 - distances).clamp_(min=0)
-    inside = (pixels >= 0) & (pixels < lengths[:, None])  # [B, H]
-    weights.mul_(inside[:, None])
-    return weights.div_(weights.sum(dim=-1, keepdim=True))
+    weights *= (middles > 0) & (middles < lengths)
+    weights /= weights.sum(dim=0)
+    pixels = (firsts.long() + taps).permute(1, 2, 0)  # [B, S, T]
+    return weights.new_zeros(len(starts), out_size, in_size).scatter_(2, pixels, weights.permute(1, 2, 0))
 
 
 def _bicubic(distances: Tensor) -> Tensor:
@@ -68,22 +87,35 @@ def _bicubic(distances: Tensor) -> Tensor:
     return torch.where(distances < 1, near, far)
 
 
-def crop_and_resize(images: Tensor, boxes: Boxes, size: int, interpolation: Interpolation) -> Tensor:
+def crop_and_resize(
+    images: Tensor, boxes: Boxes, size: int, interpolation: Interpolation, mirrored: Tensor | None = None
+) -> Tensor:
     """Every image's own box, resized to a square.
 
     Args:
-        images: [B, C, H, W], float32 in [0, 1].
+        images: [B, C, H, W], uint8, or float32 in [0, 1].
         boxes: one an image.
         size: pixels of the result's sides.
         interpolation: bicubic or bilinear.
+        mirrored: [B], bool: whose left and right change places; none when absent.
 
     Returns:
         [B, C, size, size], float32 in [0, 1]: bicubic overshoot is cut off.
     """
     height, width = images.shape[-2:]
-    rows = resize_weights(boxes.tops, boxes.heights, in_size=height, out_size=size, interpolation=interpolation)
-    columns = resize_weights(boxes.lefts, boxes.widths, in_size=width, out_size=size, interpolation=interpolation)
-    return apply_separable(images, rows, columns).clamp(0, 1)  # [B, C, S, S]
+    # the weights of both axes at once; of the shorter one, the last are for pixels that it does not have
+    weights = resize_weights(
+        torch.cat((boxes.tops, boxes.lefts)),
+        torch.cat((boxes.heights, boxes.widths)),
+        in_size=max(height, width),
+        out_size=size,
+        interpolation=interpolation,
+        mirrored=None if mirrored is None else torch.cat((torch.zeros_like(mirrored), mirrored)),
+    )
+    rows, columns = weights.chunk(2)  # [B, S, H or W]
+    if images.dtype == torch.uint8:
+        images, rows = images.float(), rows / 255  # fewer weights than pixels
+    return apply_separable(images, rows[..., :height], columns[..., :width]).clamp_(0, 1)  # [B, C, S, S]
 
 
 def resize_bytes(image: Tensor, height: int, width: int, interpolation: Interpolation) -> Tensor:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from spt.config.errors import ConfigError
 from spt.views.blur import gaussian_blur
-from spt.views.boxes import random_boxes
-from spt.views.color import BrightnessMode, Jitter, change_some, grayscale, jitter, solarize
+from spt.views.boxes import Boxes, random_boxes
+from spt.views.color import UNTOUCHED, BrightnessMode, Jitter, Rows, change_some, grayscale, jitter, solarize
 from spt.views.reduced import Box
-from spt.views.resample import Interpolation, crop_and_resize, resize_bytes
+from spt.views.resample import Interpolation, resize_bytes
 
 # B images per device, H, W pixels of the image, S pixels of the crop
 
@@ -21,6 +22,30 @@ COLOR_DRAWS = 14
 
 _PROBABILITIES = ("flip", "jitter", "gray", "blur", "solarize")
 _RANGES = ("crop_scale", "crop_ratio", "blur_sigma")
+
+
+class Changes(NamedTuple):
+    """What befalls each crop of a batch.
+
+    Attributes:
+        is_flipped: [B], bool.
+        jitter: of B images.
+        is_gray: [B], bool.
+        sigmas: [B], blur in pixels; 0 for none.
+        is_solarized: [B], bool.
+    """
+
+    is_flipped: Tensor
+    jitter: Jitter
+    is_gray: Tensor
+    sigmas: Tensor
+    is_solarized: Tensor
+
+    def of(self, rows: Rows) -> Changes:
+        """What befalls some rows of the batch."""
+        return Changes(
+            self.is_flipped[rows], self.jitter.of(rows), self.is_gray[rows], self.sigmas[rows], self.is_solarized[rows]
+        )
 
 
 @dataclass(frozen=True)
@@ -86,20 +111,15 @@ class View:
         if self.brightness_mode not in ("multiplicative", "additive"):
             raise ConfigError(f"brightness_mode={self.brightness_mode} is unknown; use multiplicative or additive.")
 
-    def crop(self, images: Tensor, draws: Tensor, size: int) -> Tensor:
-        """Random crops of images of one size, on their device.
+    def boxes(self, draws: Tensor, *, height: int, width: int) -> Boxes:
+        """Random crops of images of one size.
 
         Args:
-            images: [B, 3, H, W], float32 in [0, 1].
             draws: [B, boxes.DRAWS], in [0, 1).
-            size: pixels of the crop's sides.
-
-        Returns:
-            [B, 3, size, size], float32 in [0, 1].
+            height: of every image, in pixels.
+            width: of every image, in pixels.
         """
-        height, width = images.shape[-2:]
-        boxes = random_boxes(draws, height=height, width=width, scale=self.crop_scale, ratio=self.crop_ratio)
-        return crop_and_resize(images, boxes, size, self.interpolation)
+        return random_boxes(draws, height=height, width=width, scale=self.crop_scale, ratio=self.crop_ratio)
 
     def crop_one(self, image: Tensor, box: Box, size: int) -> Tensor:
         """One image's crop, in a data worker, rounded to bytes.
@@ -115,6 +135,16 @@ class View:
         inside = image[:, box.top : box.top + box.height, box.left : box.left + box.width]
         return resize_bytes(inside, size, size, self.interpolation)
 
+    def changes(self, draws: Tensor, size: int) -> Changes:
+        """What befalls crops of `size` pixels after the crop, from [B, COLOR_DRAWS] draws in [0, 1)."""
+        return Changes(
+            is_flipped=draws[:, 0] < self.flip,
+            jitter=self._jitter(draws[:, 1:10]),
+            is_gray=draws[:, 10] < self.gray,
+            sigmas=self._sigmas(draws[:, 11:13], size),
+            is_solarized=draws[:, 13] < self.solarize,
+        )
+
     def recolor(self, crops: Tensor, draws: Tensor) -> Tensor:
         """Crops after everything but the crop.
 
@@ -125,39 +155,54 @@ class View:
         Returns:
             [B, 3, S, S], float32 in [0, 1].
         """
-        crops = change_some(crops, draws[:, 0] < self.flip, lambda some, rows: some.flip(-1))
+        changes = self.changes(draws, crops.shape[-1])
+        return self.recolor_flipped(flip(crops, changes.is_flipped), changes)
+
+    def recolor_flipped(self, crops: Tensor, changes: Changes) -> Tensor:
+        """Crops, flipped already, after all other changes.
+
+        Args:
+            crops: [B, 3, S, S], float32 in [0, 1]; may be changed.
+            changes: what befalls each.
+
+        Returns:
+            [B, 3, S, S], float32 in [0, 1].
+        """
         if self.jitter > 0:
-            how = self._jitter(draws[:, 1:10])
-            is_on = draws[:, 1] < self.jitter
-            crops = change_some(crops, is_on, lambda some, rows: jitter(some, how.of(rows), self.brightness_mode))
+            crops = jitter(crops, changes.jitter, self.brightness_mode)
         if self.gray > 0:
-            crops = change_some(crops, draws[:, 10] < self.gray, lambda some, rows: grayscale(some).expand_as(some))
+            crops = change_some(crops, changes.is_gray, lambda some, rows: grayscale(some).expand_as(some))
         if self.blur > 0:
-            sigmas = self._sigmas(draws[:, 11:13], crops.shape[-1])
+            sigmas = changes.sigmas
             crops = change_some(crops, sigmas > 0, lambda some, rows: gaussian_blur(some, sigmas[rows]))
         if self.solarize > 0:
-            is_on = draws[:, 13] < self.solarize
-            crops = change_some(crops, is_on, lambda some, rows: solarize(some, self.solarize_threshold))
+            threshold = self.solarize_threshold
+            crops = change_some(crops, changes.is_solarized, lambda some, rows: solarize(some, threshold))
         return crops
 
     def _jitter(self, draws: Tensor) -> Jitter:
-        """Strengths and orders from [B, 9] draws; the identity for images that are not jittered."""
-        is_on = draws[:, 0] < self.jitter  # [B]
+        """Strengths and orders from [B, 9] draws."""
         factors = [
-            1 + torch.where(is_on, _between(draws[:, 1 + place], max(0.0, 1 - strength) - 1, strength), 0.0)
+            _between(draws[:, 1 + place], max(0.0, 1 - strength), 1 + strength)
             for place, strength in enumerate((self.brightness, self.contrast, self.saturation))
         ]
         if self.brightness_mode == "additive":
-            factors[0] = torch.where(is_on, _between(draws[:, 1], -self.brightness, self.brightness), 0.0)
+            factors[0] = _between(draws[:, 1], -self.brightness, self.brightness)
+        is_on = draws[:, 0] < self.jitter  # [B]
         hue = torch.where(is_on, _between(draws[:, 4], -self.hue, self.hue), 0.0)
         order = draws[:, 5:8].argsort(dim=1, stable=True)  # [B, 3]
-        hue_place = (4 * draws[:, 8]).long()  # [B], 0 to 3
+        hue_place = torch.where(is_on, (4 * draws[:, 8]).long(), UNTOUCHED)  # [B]
         return Jitter(factors[0], factors[1], factors[2], hue, order, hue_place)
 
     def _sigmas(self, draws: Tensor, size: int) -> Tensor:
         """Blur of each image in pixels, [B], 0 where there is none."""
         sigmas = _between(draws[:, 1], self.blur_sigma[0], self.blur_sigma[1]) * (size / self.blur_reference_size)
         return torch.where(draws[:, 0] < self.blur, sigmas, 0.0)
+
+
+def flip(images: Tensor, is_flipped: Tensor) -> Tensor:
+    """[B, C, H, W] with left and right changed where [B] `is_flipped`; `images` themselves may be changed."""
+    return change_some(images, is_flipped, lambda some, rows: some.flip(-1))
 
 
 def _check_range(name: str, limits: list[float]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,8 @@ from spt.views.draws import hashes, uniform
 from spt.views.pipeline import Pipeline, Transform
 from spt.views.reduced import Box, crop_reduced, largest_reduction
 from spt.views.resample import apply_separable, resize_bytes, resize_weights
-from spt.views.view import COLOR_DRAWS, View
+from spt.views.together import make_alike, to_floats
+from spt.views.view import View
 
 # B images per device, V global views, L local views, H, W pixels of the image, S, s pixels of global, local views
 
@@ -96,20 +98,17 @@ class Views(nn.Module):
         """
         if self.made_on == "worker":
             assert isinstance(sample.images, list), "workers make the views"
-            finished = [self._normalise(_to_floats(view)) for view in sample.images]
+            finished = [self._normalise(to_floats(view)) for view in sample.images]
             return finished[: self.num_global_views], finished[self.num_global_views :]
         # autocast would take the resampling to half precision
         with torch.autocast(sample.indices.device.type, enabled=False):
-            images = None if isinstance(sample.images, list) else _to_floats(sample.images)
-            views = []
-            for place, view in enumerate(self.views):
-                if images is None:
-                    crops = _to_floats(sample.images[place])
-                else:
-                    draws = uniform(self.seed, 2 * place, sample.epochs, sample.indices, DRAWS)
-                    crops = view.crop(images, draws, self.sizes[place])
-                draws = uniform(self.seed, 2 * place + 1, sample.epochs, sample.indices, COLOR_DRAWS)
-                views.append(self._normalise(view.recolor(crops, draws)))
+            views: list[Tensor] = []
+            for (view, size), alike in groupby(
+                range(len(self.views)), lambda place: (self.views[place], self.sizes[place])
+            ):
+                views += make_alike(
+                    view, sample, seed=self.seed, places=list(alike), size=size, normalise=self._normalise
+                )
         return views[: self.num_global_views], views[self.num_global_views :]
 
     @property
@@ -198,13 +197,13 @@ class Views(nn.Module):
             [B, 3, S, S], float32.
         """
         if isinstance(images, list):
-            return self._normalise(_to_floats(images[0]))
+            return self._normalise(to_floats(images[0]))
         with torch.autocast(images.device.type, enabled=False):
             height, width = images.shape[-2:]
             resized_height, resized_width = self._resized(height, width)
             rows = self._central_weights(height, resized_height, images.device)  # [1, S, H]
             columns = self._central_weights(width, resized_width, images.device)  # [1, S, W]
-            return self._normalise(apply_separable(_to_floats(images), rows, columns).clamp(0, 1))
+            return self._normalise(apply_separable(to_floats(images), rows, columns).clamp(0, 1))
 
     def evaluation_crop_of(self, image: Image.Image | Tensor) -> Tensor:
         """The evaluated view of one image of any size, not yet normalised: [3, S, S], uint8. For data workers.
@@ -257,10 +256,6 @@ def _batched(recipes: list[View | Transform], made_on: str) -> list[View]:
 
 def _pipelines(recipes: list[View | Transform], sizes: list[int]) -> list[Pipeline]:
     return [Pipeline(recipe, size) for recipe, size in zip(recipes, sizes, strict=True)]
-
-
-def _to_floats(images: Tensor) -> Tensor:
-    return images.float() / 255
 
 
 def _to_bytes(image: Image.Image | Tensor) -> Tensor:
