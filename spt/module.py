@@ -162,7 +162,8 @@ class SSLModule(LightningModule):
         if self.progress.step < self.freeze_steps:
             for parameter in self.method.networks.backbone.parameters():
                 parameter.grad = None
-        self.note({"train/grad_norm": self.recipe.clip(self.method)})
+        if self.recipe.clip_norm is not None or self._has_row:  # a pass over all gradients, for nothing otherwise
+            self.note({"train/grad_norm": self.recipe.clip(self.method)})
         self.method.drop_gradients(self.progress)
 
     def _unscale(self, optimizer: Optimizer) -> None:
