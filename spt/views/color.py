@@ -48,26 +48,27 @@ def grayscale(images: Tensor) -> Tensor:
     return (_LUMA[0] * red).add_(green, alpha=_LUMA[1]).add_(blue, alpha=_LUMA[2])
 
 
-def jitter(images: Tensor, how: Jitter, brightness_mode: BrightnessMode) -> Tensor:
+def jitter(images: Tensor, how: Jitter, brightness_mode: BrightnessMode, out: Tensor | None = None) -> Tensor:
     """Images after brightness, contrast, saturation and hue, each image in its own order, cut to [0, 1] after each.
 
     Args:
         images: [B, 3, H, W], in [0, 1].
         how: strengths and orders.
         brightness_mode: multiplicative or additive.
+        out: written and returned when given; may be `images`.
 
     A CPU computes only those of six steps round hue that are an image's own, for which images of one hue_place must
     lie together: it is fastest when `how` has them in order. Elsewhere all six are computed, most as the identity,
     for the device would have to be waited for.
     """
+    jittered = images.clone() if out is None else out.copy_(images)
     if images.device.type != "cpu":
         everything = [slice(None)] * 3
-        return _jitter(images.clone(), _steps(how, brightness_mode), how.hue, before=everything, after=everything)
+        return _jitter(jittered, _steps(how, brightness_mode), how.hue, before=everything, after=everything)
     if bool((how.hue_place.diff() < 0).any()):
         rows = how.hue_place.argsort()
-        return jitter(images[rows], how.of(rows), brightness_mode)[rows.argsort()]
+        return jittered.index_copy_(0, rows, jitter(jittered.index_select(0, rows), how.of(rows), brightness_mode))
     untouched, *starts = torch.searchsorted(how.hue_place, torch.arange(4)).tolist()
-    jittered = images.clone()
     before, after = [slice(start, None) for start in starts], [slice(untouched, start) for start in starts]
     return _jitter(jittered, _steps(how, brightness_mode), how.hue, before=before, after=after)
 

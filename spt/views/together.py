@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -43,13 +43,16 @@ def make_alike(
         order = changes.jitter.hue_place.argsort()  # as `jitter` likes them
         changes = changes.of(order)
     crop = _cropper(view, sample.images, draws[::2, :, :DRAWS].flatten(0, 1), places, size)
+    parts = _parts(len(places), num_images, size, device)
     made = []
-    for part in _parts(len(places), num_images, size, device):
+    for part in parts:
         some = changes.of(part)
         made.append(normalise(view.recolor_flipped(crop(order[part], some.is_flipped), some)))
-    views = torch.cat(made) if len(made) > 1 else made[0]
-    if view.jitter > 0:
-        views = views.index_select(0, order.argsort())
+    if view.jitter == 0:
+        return (torch.cat(made) if len(made) > 1 else made[0]).chunk(len(places))
+    views = made[0].new_empty(len(order), 3, size, size)
+    for part, some_views in zip(parts, made, strict=True):
+        views.index_copy_(0, order[part], some_views)
     return views.chunk(len(places))
 
 
@@ -75,9 +78,9 @@ def to_floats(images: Tensor) -> Tensor:
     return images.float().div_(255)
 
 
-def _parts(num_views: int, num_images: int, size: int, device: torch.device) -> Iterator[slice]:
+def _parts(num_views: int, num_images: int, size: int, device: torch.device) -> list[slice]:
     """Rows of num_views * num_images crops: as many as fit a CPU's cache; elsewhere the images of a view."""
     total = num_views * num_images
     count = -(-total // max(1, _CACHED // (3 * size**2))) if device.type == "cpu" else num_views
     step = -(-total // count)
-    return (slice(start, min(start + step, total)) for start in range(0, total, step))
+    return [slice(start, min(start + step, total)) for start in range(0, total, step)]

@@ -169,7 +169,7 @@ class View:
             [B, 3, S, S], float32 in [0, 1].
         """
         if self.jitter > 0:
-            crops = jitter(crops, changes.jitter, self.brightness_mode)
+            crops = jitter(crops, changes.jitter, self.brightness_mode, out=crops)
         if self.gray > 0:
             crops = change_some(crops, changes.is_gray, lambda some, rows: grayscale(some).expand_as(some))
         if self.blur > 0:
