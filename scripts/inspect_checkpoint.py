@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from a clone that is not installed
 
 from spt.config.errors import ConfigError
+from spt.reporting.screen import show
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from None
-    print("\n".join(findings.lines))
+    show("\n".join(findings.lines))
     raise SystemExit(0 if findings.is_complete else 1)
 
 

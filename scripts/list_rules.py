@@ -19,6 +19,7 @@ from spt.config.facts import Facts
 from spt.config.rule import Rule
 from spt.config.rules import RULES
 from spt.config.tree import project_tree
+from spt.reporting.screen import show
 
 PRECISIONS = ("32-true", "bf16-mixed", "bf16-true", "16-mixed")
 DEVICES = {"single": 1}  # of the matrix, 2 for all other strategies
@@ -59,10 +60,9 @@ def matrix() -> str:
 def main() -> None:
     """Prints what the arguments ask for."""
     if "--matrix" not in sys.argv[1:]:
-        for rule in sorted(RULES, key=lambda rule: rule.severity):
-            print(row(rule))
-        print(f"{len(RULES)} rules. A fact that is not known breaks none.\n")
-    print(matrix())
+        rows = "\n".join(row(rule) for rule in sorted(RULES, key=lambda rule: rule.severity))
+        show(f"{rows}\n{len(RULES)} rules. A fact that is not known breaks none.\n")
+    show(matrix())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from spt.checkpoint.progress import RUN
 from spt.checkpoint.reading import Stored, Tensors, open_checkpoint, read_plain
 from spt.checkpoint.resume import CHECKPOINTS, is_run_folder
 from spt.checkpoint.writing import WEIGHTS
-from spt.config.errors import CheckpointError
+from spt.config.errors import CheckpointError, ForeignCheckpointError
 
 _MIB = 2**20
 _NETWORK = re.compile(r"state_dict\.method\.networks\.(student|teacher)\.(?:(backbone|head)\.)?")
@@ -66,6 +66,8 @@ def inspect(path: Path) -> Findings:
             return Findings(lines, is_complete=True)
     try:
         stored = open_checkpoint(path)
+    except ForeignCheckpointError as error:
+        return Findings([str(path), f"complete, but {error}"], is_complete=True)
     except CheckpointError as error:
         return Findings([str(path), f"not complete: {error}"], is_complete=False)
     return Findings(_checkpoint(stored), is_complete=True)

@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorS
 
 from spt.checkpoint.folder import MARKER, is_complete
 from spt.checkpoint.writing import METADATA, OPTIMIZERS, REST, WEIGHTS, alone, fingerprint, flat_tensors, weight_key
-from spt.config.errors import CheckpointError
+from spt.config.errors import CheckpointError, ForeignCheckpointError
 
 # of torch.distributed.checkpoint, what a list of tensors is made of
 _ALLOWED = {
@@ -104,6 +104,7 @@ def open_checkpoint(path: Path, *, verify: bool = True) -> Stored:
 
     Raises:
         CheckpointError: it is no checkpoint, is incomplete or damaged; says which file.
+        ForeignCheckpointError: DeepSpeed wrote it.
     """
     if not path.exists():
         raise CheckpointError(f"{path} does not exist.")
@@ -113,7 +114,7 @@ def open_checkpoint(path: Path, *, verify: bool = True) -> Stored:
             "was killed while it saved, or is another folder; use an earlier checkpoint."
         )
     if path.is_dir() and not (path / REST).is_file() and any(path.glob("*/*zero_pp_rank_*")):
-        raise CheckpointError(
+        raise ForeignCheckpointError(
             f"{path} was written by DeepSpeed, which alone reads it. For one file of its weights:\n"
             f"    try: python {path}/zero_to_fp32.py {path} OUTPUT_FOLDER --tag checkpoint --safe_serialization"
         )

@@ -19,6 +19,10 @@ class CheckpointError(ConfigError):
     """A checkpoint cannot be read, written or used: says which file, why, and what to do."""
 
 
+class ForeignCheckpointError(CheckpointError):
+    """A checkpoint is whole, and in a layout that only the library that wrote it reads."""
+
+
 class RankError(RuntimeError):
     """A process of a run on several devices failed. The text is that process's traceback; there is none to add."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -117,3 +118,20 @@ def test_the_script_ends_with_one_for_what_is_not_complete(
         assert ended.value.code == expected
         run.checkpoint.write_bytes(run.checkpoint.read_bytes()[:1000])
     assert "step 6 of 9" in capsys.readouterr().out
+
+
+def test_a_folder_of_deepspeed_is_complete_and_says_what_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "step00000006.ckpt"
+    (path / "checkpoint").mkdir(parents=True)
+    (path / "checkpoint" / "zero_pp_rank_0_mp_rank_00_optim_states.pt").touch()
+    (path / MARKER).write_text("{}")
+    findings = inspect(path)
+    assert findings.is_complete
+    assert "zero_to_fp32.py" in "\n".join(findings.lines)
+
+
+def test_a_reader_that_has_had_enough_ends_the_script_without_a_traceback(tmp_path: Path) -> None:
+    run = leave_run(tmp_path)
+    command = f"{sys.executable} {SCRIPT} {run.checkpoint} | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
