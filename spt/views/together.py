@@ -47,7 +47,7 @@ def make_alike(
     made = []
     for part in parts:
         some = changes.of(part)
-        made.append(normalise(view.recolor_flipped(crop(order[part], some.is_flipped), some)))
+        made.append(normalise(view.recolor(crop(order[part], some.is_flipped), some)))
     if view.jitter == 0:
         return (torch.cat(made) if len(made) > 1 else made[0]).chunk(len(places))
     views = made[0].new_empty(len(order), 3, size, size)

@@ -18,7 +18,7 @@ from spt.views.resample import Interpolation, resize_bytes
 # B images per device, H, W pixels of the image, S pixels of the crop
 
 COLOR_DRAWS = 14
-"""Random numbers that `View.recolor` takes."""
+"""Random numbers that `View.changes` takes."""
 
 _PROBABILITIES = ("flip", "jitter", "gray", "blur", "solarize")
 _RANGES = ("crop_scale", "crop_ratio", "blur_sigma")
@@ -145,20 +145,7 @@ class View:
             is_solarized=draws[:, 13] < self.solarize,
         )
 
-    def recolor(self, crops: Tensor, draws: Tensor) -> Tensor:
-        """Crops after everything but the crop.
-
-        Args:
-            crops: [B, 3, S, S], float32 in [0, 1]; may be changed.
-            draws: [B, COLOR_DRAWS], in [0, 1).
-
-        Returns:
-            [B, 3, S, S], float32 in [0, 1].
-        """
-        changes = self.changes(draws, crops.shape[-1])
-        return self.recolor_flipped(flip(crops, changes.is_flipped), changes)
-
-    def recolor_flipped(self, crops: Tensor, changes: Changes) -> Tensor:
+    def recolor(self, crops: Tensor, changes: Changes) -> Tensor:
         """Crops, flipped already, after all other changes.
 
         Args:

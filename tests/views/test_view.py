@@ -8,7 +8,7 @@ from torch import Tensor
 
 from spt.config.errors import ConfigError
 from spt.views.draws import uniform
-from spt.views.view import COLOR_DRAWS, View
+from spt.views.view import COLOR_DRAWS, View, flip
 from tests.views.recipes import CROP_ONLY, EVERYTHING, random_bytes
 
 N, SIZE = 3000, 4
@@ -16,7 +16,12 @@ N, SIZE = 3000, 4
 
 def recolor(view: View, crops: Tensor) -> Tensor:
     indices = torch.arange(len(crops))
-    return view.recolor(crops.clone(), uniform(0, 1, torch.zeros_like(indices), indices, COLOR_DRAWS))
+    return changed_by(view, crops, uniform(0, 1, torch.zeros_like(indices), indices, COLOR_DRAWS))
+
+
+def changed_by(view: View, crops: Tensor, draws: Tensor) -> Tensor:
+    changes = view.changes(draws, crops.shape[-1])
+    return view.recolor(flip(crops.clone(), changes.is_flipped), changes)
 
 
 @pytest.mark.parametrize("operation", ["flip", "jitter", "gray", "blur", "solarize"])
@@ -89,6 +94,6 @@ def test_an_image_changes_alike_alone_and_in_a_batch() -> None:
     crops = torch.rand(9, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(5))
     indices = torch.arange(9)
     draws = uniform(0, 1, torch.zeros_like(indices), indices, COLOR_DRAWS)
-    together = EVERYTHING.recolor(crops.clone(), draws)
-    alone = [EVERYTHING.recolor(crops[row : row + 1].clone(), draws[row : row + 1]) for row in range(9)]
+    together = changed_by(EVERYTHING, crops, draws)
+    alone = [changed_by(EVERYTHING, crops[row : row + 1], draws[row : row + 1]) for row in range(9)]
     torch.testing.assert_close(together, torch.cat(alone), rtol=0, atol=1e-6)
