@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,3 +81,12 @@ def test_workers_that_read_ahead_change_nothing_about_a_resume(tmp_path: Path) -
     whole = finish("ijepa", tmp_path / "whole", words[0], saver=Saver(MID_EPOCH, file))
     resumed = finish("ijepa", tmp_path / "resumed", *words, f"resume={file}")
     assert_continues(resumed, whole, done=2 * MID_EPOCH)
+
+
+def test_the_speed_of_a_run_that_goes_on_within_an_epoch_is_of_its_own_steps(tmp_path: Path) -> None:
+    file = tmp_path / "mid_epoch.ckpt"
+    fit(build("simclr", tmp_path / "first", "probes=none"), Saver(MID_EPOCH, file))
+    resumed = build("simclr", tmp_path / "second", "probes=none", f"resume={file}")
+    started_at = time.perf_counter()
+    fit(resumed)
+    assert 0 < resumed.throughput.seconds < time.perf_counter() - started_at

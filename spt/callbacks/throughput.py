@@ -40,6 +40,10 @@ class Throughput(Callback):
         """Mean over all training so far, over all processes; 0 before the first batch."""
         return self.images / self.seconds if self.seconds > 0 else 0.0
 
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Starts the clock: an epoch that a resume goes on with has no start of its own."""
+        self._resumed_at = time.perf_counter()
+
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Starts the clock."""
         self._resumed_at = time.perf_counter()
