@@ -73,6 +73,22 @@ REFUSALS: dict[str, tuple[list[str], list[str]]] = {
         ["probes.knn.k=0"],
         ["probes.knn.k=0 is below 1", "try: probes.knn.k=1"],
     ),
+    "a head without layers": (
+        ["method.head.num_layers=0"],
+        ["method.head.num_layers=0 is below 1", "try: method.head.num_layers=1"],
+    ),
+    "networks without width or depth": (
+        ["method=dino", "backbone.depth=0", "method.num_prototypes=0"],
+        ["backbone.depth=0 is below 1", "method.num_prototypes=0 is below 1", "try: backbone.depth=1"],
+    ),
+    "an accelerator that nothing here was written for": (
+        ["trainer.accelerator=tpu"],
+        ["trainer.accelerator=tpu", "try: trainer.accelerator=auto"],
+    ),
+    "tokens fewer than the context of a timm model": (
+        ["method=ijepa", "backbone=timm"],
+        ["10 context tokens (masks.min_keep); views.global_size=16 in patches of 16 has 1 tokens"],
+    ),
     "a checkpoint that is not there": (
         ["resume=nowhere.ckpt"],
         ["resume=nowhere.ckpt does not exist", "try: resume="],

@@ -15,6 +15,14 @@ DEVICE_RULES: tuple[Rule, ...] = (
         example=Facts(compiles=True, compile_backend="inductor", has_cpp_compiler=False),
     ),
     Rule(
+        name="accelerator-known",
+        broken=lambda f: f.accelerator not in (None, "cpu", "gpu", "mps"),
+        message=lambda f: f"trainer.accelerator={f.accelerator} is none that this project trains on.",
+        fix=lambda f: "trainer.accelerator=auto, or cpu, gpu or mps",
+        severity="error",
+        example=Facts(accelerator="tpu"),
+    ),
+    Rule(
         name="devices-present",
         broken=lambda f: f.accelerator == "gpu" and f.devices is not None and f.gpus is not None and f.devices > f.gpus,
         message=lambda f: (

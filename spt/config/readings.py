@@ -108,9 +108,15 @@ _LEAST = {"seed": 0, "trainer.accumulate_grad_batches": 1, "trainer.check_val_ev
           "data.source.reduced_decoding": 1}  # fmt: skip
 
 
+# last words of the keys of networks that count something or give a width
+_SIZES = {"patch_size", "embed_dim", "depth", "num_heads", "num_layers", "hidden_dim", "bottleneck_dim", "output_dim",
+          "projection_dim", "predictor_dim", "num_prototypes"}  # fmt: skip
+
+
 def too_small(values: Mapping[str, Plain]) -> Iterator[tuple[str, float, int]]:
     """Numbers below the least that means something, by key, with that least."""
-    for key, least in _LEAST.items():
+    sizes = {key: 1 for key in values if key.startswith(("backbone.", "method.")) and key.split(".")[-1] in _SIZES}
+    for key, least in {**_LEAST, **sizes}.items():
         value = number(values.get(key))
         if value is not None and value < least:
             yield key, value, least

@@ -121,9 +121,13 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
             and max((f.context_tokens or 0) + (f.target_tokens or 0), f.largest_block or 0) > f.num_tokens
         ),
         message=lambda f: (
-            f"masks ask for {f.context_tokens} context tokens (masks.min_keep) beside target blocks of at least "
-            f"{f.target_tokens}, and for blocks of up to {f.largest_block}; views.global_size={f.global_size} with "
-            f"backbone.patch_size={f.patch_size} has {f.num_tokens} tokens in all."
+            f"masks ask for {f.context_tokens} context tokens (masks.min_keep)"
+            + (
+                f" beside target blocks of at least {f.target_tokens}, and for blocks of up to {f.largest_block}"
+                if f.target_tokens is not None
+                else ""
+            )
+            + f"; views.global_size={f.global_size} in patches of {f.patch_size} has {f.num_tokens} tokens in all."
         ),
         fix=lambda f: (
             f"masks.min_keep={max(1, (f.num_tokens or 1) // 4)}, masks.context_scale and masks.target_scale below 1, "

@@ -110,6 +110,7 @@ BROKEN_BY = {
     "deepspeed-clips-globally": replace(DEEPSPEED, clip_unit="tensor"),
     "deepspeed-keeps-gradients": replace(DEEPSPEED, drops_gradients=True),
     "deepspeed-uses-all-parameters": replace(DEEPSPEED, skips_parameters=True),
+    "accelerator-known": replace(SOUND, accelerator="tpu"),
     "compiler-present": replace(SOUND, compiles=True, compile_backend="inductor", has_cpp_compiler=False),
     "deepspeed-without-compile": replace(DEEPSPEED, compiles=True),
     "deepspeed-without-float16": replace(DEEPSPEED, precision="16-mixed"),

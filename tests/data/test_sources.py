@@ -226,3 +226,9 @@ def test_image_folder_may_be_verified_before_training(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="2 of 6 images"):
         read_folder(tmp_path, verify=True)
     assert len(read_folder(tmp_path, verify=True, on_unreadable="skip").train.labels) == 4
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 2.0])
+def test_a_split_of_digits_that_empties_a_class_is_refused(share: float) -> None:
+    with pytest.raises(ConfigError, match=rf"data.source.val_share={share} .*0.01 to 0.99"):
+        Digits(val_share=share, split_seed=0)

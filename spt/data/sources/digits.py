@@ -9,6 +9,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+from spt.config.errors import ConfigError
 from spt.data.images import MemoryImages, Splits
 
 
@@ -25,6 +26,18 @@ class Digits:
 
     val_share: float
     split_seed: int
+
+    def __post_init__(self) -> None:
+        """Refuses a split that would leave a class without images on one side.
+
+        Raises:
+            ConfigError: the share is out of range.
+        """
+        if not 0.01 <= self.val_share <= 0.99:
+            raise ConfigError(
+                f"data.source.val_share={self.val_share} leaves classes without images to train on or to validate; use "
+                "a share from 0.01 to 0.99."
+            )
 
     def prepare(self) -> None:
         """Nothing to fetch."""
