@@ -6,6 +6,7 @@ import json
 import pickle
 import zipfile
 from collections.abc import Iterable, Mapping
+from enum import EnumMeta
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
@@ -181,7 +182,16 @@ class _Unpickler(pickle.Unpickler):
             return _DTYPES[name]
         if name in _ALLOWED.get(module, ()):
             return super().find_class(module, name)
+        if (module, name) == ("builtins", "getattr"):  # how some versions of Python write a member of an enumeration
+            return _member
         raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+
+def _member(owner: object, name: str) -> object:
+    """A member of an enumeration, where `getattr` would give anything of any class."""
+    if isinstance(owner, EnumMeta) and name in owner.__members__:
+        return owner.__members__[name]
+    raise pickle.UnpicklingError(f"it names {name} of {owner}")
 
 
 class _Reader(dcp.FileSystemReader):

@@ -7,6 +7,7 @@ import pickle
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,26 @@ def test_code_in_a_folder_is_refused_and_not_run(tmp_path: Path, name: str) -> N
     with pytest.raises(CheckpointError, match=r"plain data|cannot be read: it names"):
         open_checkpoint(path, verify=False)
     assert not trace.exists()
+
+
+class ByName(pickle.Pickler):
+    """Writes members of enumerations as Python 3.11.2 does."""
+
+    def reducer_override(self, value: object) -> object:
+        if isinstance(value, Enum):
+            return getattr, (type(value), value.name)
+        return NotImplemented
+
+
+def test_a_list_of_tensors_is_read_whichever_python_wrote_it(tmp_path: Path) -> None:
+    path = tmp_path / name_of(4)
+    write_folder(content(), path)
+    before = open_checkpoint(path, verify=False).tensors
+    metadata = pickle.loads((path / METADATA).read_bytes())
+    with (path / METADATA).open("wb") as file:
+        ByName(file).dump(metadata)
+    assert b"getattr" in (path / METADATA).read_bytes()
+    assert open_checkpoint(path, verify=False).tensors == before
 
 
 def test_a_checkpoint_of_a_run_is_plain_data(tmp_path: Path) -> None:
