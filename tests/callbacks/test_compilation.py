@@ -43,7 +43,7 @@ def test_losses_and_weights_are_those_without_it(method: str, scope: str, tmp_pa
 
 
 class Counts(Callback):
-    """Keeps the metric of every step; shows the first block rows of a size of their own before the third."""
+    """Keeps the metric of every step; gives the first block a number format of its own before the third."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
