@@ -1,9 +1,10 @@
-"""The teacher's update on sharded weights against a loop over tensors, as most codes write it.
+"""The teacher's update on sharded weights against loops over tensors, as other codes write them.
 
     python scripts/bench_teacher.py
     python scripts/bench_teacher.py --backbone vit_small --ranks 4
 
-fully_shard on CPUs with gloo; per tensor: teacher.mul_(m).add_(student, alpha=1 - m), on the sharded tensors. Both
+fully_shard on CPUs with gloo, loops on the sharded tensors: as the authors of DINO and I-JEPA write it; as
+stable-pretraining does, whose momentum is a tensor; and without the product that both store for every tensor. All
 take turns; times are the first process's. dispatch: the same on a network whose tensors have hardly any elements, so
 that what is left is the cost of a call, all that a GPU's host pays.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, OffloadPolicy
 
@@ -32,6 +34,12 @@ from spt.method import Method
 from spt.strategies.sharding import Options, shard
 from spt.types import Progress
 
+_MOMENTUM = torch.tensor(0.996)
+LOOPS: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "t.mul_(m).add_((1 - m) * s)": lambda teacher, student: teacher.mul_(0.996).add_((1 - 0.996) * student),
+    "the same, m a tensor": lambda teacher, student: teacher.mul_(_MOMENTUM).add_((1 - _MOMENTUM) * student),
+    "t.mul_(m).add_(s, alpha=1 - m)": lambda teacher, student: teacher.mul_(0.996).add_(student, alpha=1 - 0.996),
+}
 SMALL = ("backbone.embed_dim=12", "backbone.num_heads=3", "method.head.hidden_dim=4", "method.num_prototypes=8")
 
 
@@ -55,8 +63,8 @@ def _measure(rank: int, arguments: argparse.Namespace, folder: str) -> None:
     rows: list[dict[str, Cell]] = []
     for kind, words in (("whole", ["method.num_prototypes=4096"]), ("dispatch", list(SMALL))):
         method = _sharded([f"backbone={arguments.backbone}", *words], folder)
-        contestants = {"spt": lambda method=method: method.networks.update(Progress(1, 100, 10)),
-                       "per tensor": _per_tensor(method)}  # fmt: skip
+        contestants = {"spt": lambda method=method: method.networks.update(Progress(1, 100, 10))}
+        contestants |= {name: _per_tensor(method, move) for name, move in LOOPS.items()}
         laps = take_turns(contestants, rounds=arguments.rounds, steps=3)
         for name, found in laps.items():
             times, slower = middle(found), ratio(found, laps["spt"])
@@ -82,13 +90,13 @@ def _sharded(words: list[str], folder: str) -> Method:
     return method
 
 
-def _per_tensor(method: Method) -> Callable[[], None]:
+def _per_tensor(method: Method, move: Callable[[Tensor, Tensor], object]) -> Callable[[], None]:
     networks = method.networks
 
     @torch.no_grad()
     def update() -> None:
         for teacher, student in zip(networks.teacher.parameters(), networks.student.parameters(), strict=True):
-            teacher.mul_(0.996).add_(student, alpha=0.004)
+            move(teacher, student)
 
     return update
 

@@ -35,7 +35,7 @@ class SSLModule(LightningModule):
     Args:
         method: holds every network.
         views: sample to augmented views, on the device.
-        masks: sample and progress to token positions, for methods that need them.
+        masks: sample and progress to token positions, on the sample's device, for methods that need them.
         recipe: optimizer, schedules, groups and clipping.
         seed: of the run: what the networks draw in a forward, such as drop-path.
         freeze_steps: first optimizer steps in which the backbone does not move: only heads train.
@@ -83,12 +83,25 @@ class SSLModule(LightningModule):
         """The recipe's optimizer over the method's trainable parameters."""
         return self.recipe.build(self.method)
 
+    def with_masks(self, sample: Sample) -> Sample:
+        """A training sample with its masks, which are drawn while it is on the host.
+
+        How many tokens they leave is a shape, for which a device would have to be waited for.
+        """
+        if self.masks is None:
+            return sample
+        masks = self.masks(sample, self.progress)
+        if self.device.type == "cuda":  # from other memory only short copies can be queued
+            masks = Masks(*(positions.pin_memory() for positions in masks))
+        return sample._replace(masks=masks)
+
     def make_batch(self, sample: Sample) -> Batch:
-        """What the method sees of a sample: augmented views and masks, never labels."""
+        """What the method sees of a sample: augmented views and the sample's masks, never labels."""
         global_views, local_views = self.views(sample)
-        masks = self.masks(sample, self.progress) if self.masks is not None else None
         return Batch(
-            [view.to(self.dtype) for view in global_views], [view.to(self.dtype) for view in local_views], masks
+            [view.to(self.dtype) for view in global_views],
+            [view.to(self.dtype) for view in local_views],
+            sample.masks,
         )
 
     def on_train_batch_start(self, batch: Sample, batch_idx: int) -> None:

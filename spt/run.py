@@ -91,7 +91,7 @@ class Run:
         self.data = data
         self.checkpoint = checkpoint_to_resume(cfg.resume, self.folder)
         self.module: SSLModule = build_module(cfg, is_resuming=self.checkpoint is not None)
-        self.data.attach(self.module.views)
+        self.data.attach(self.module.views, self.module.with_masks)
         self.config_text = OmegaConf.to_yaml(cfg, resolve=True)
         self._adopt_ids()
         self.signals = StopSignals()

@@ -9,6 +9,18 @@ from torch import Tensor
 # B images per device, V global views, L local views, M target blocks, N tokens, D embedding, P projection
 
 
+class Masks(NamedTuple):
+    """Token positions in raster order, for methods that hide part of the image.
+
+    Attributes:
+        context: [B, N_context], int64, what the student sees.
+        targets: [M, B, N_target], int64, what it must predict, one entry a block.
+    """
+
+    context: Tensor
+    targets: Tensor
+
+
 class Sample(NamedTuple):
     """What a data loader gives: decoded images before any augmentation.
 
@@ -20,24 +32,14 @@ class Sample(NamedTuple):
             count.
         epochs: [B], int64, the pass over the data that each image belongs to. With the seed and the index it fixes
             the augmentation.
+        masks: drawn on the host, as the sample leaves for its device, for methods that need them; None until then.
     """
 
     images: Tensor | list[Tensor]
     labels: Tensor
     indices: Tensor
     epochs: Tensor
-
-
-class Masks(NamedTuple):
-    """Token positions in raster order, for methods that hide part of the image.
-
-    Attributes:
-        context: [B, N_context], int64, what the student sees.
-        targets: [M, B, N_target], int64, what it must predict, one entry a block.
-    """
-
-    context: Tensor
-    targets: Tensor
+    masks: Masks | None = None
 
 
 class Batch(NamedTuple):

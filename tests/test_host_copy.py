@@ -24,9 +24,8 @@ def test_numbers_arrive_while_later_work_is_still_queued() -> None:
     assert not finished.query()
 
 
-# I-JEPA's number of context tokens is a shape, which the host must know
 @pytest.mark.gpu
-@pytest.mark.parametrize("method", [method for method in METHODS if method != "ijepa"])
+@pytest.mark.parametrize("method", METHODS)
 def test_a_step_without_a_row_of_metrics_never_holds_up_the_device(method: str, tmp_path: Path) -> None:
     class Watch(Callback):
         def on_train_batch_start(self, *_: object) -> None:

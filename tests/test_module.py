@@ -13,10 +13,11 @@ from torch import Tensor
 
 import spt.optim.recipe
 from spt.config.resolvers import linear_lr, per_device_batch
+from spt.data.module import ImageData
 from spt.optim.clipping import clip_gradients
 from spt.run import Run
-from spt.types import Progress
-from tests.runs import METHODS, Saver, build, fit, state
+from spt.types import Masks, Progress, Sample
+from tests.runs import EPOCHS, METHODS, STEPS_PER_EPOCH, Saver, build, fit, state
 
 NO_PROBES = "probes=none"
 
@@ -218,6 +219,29 @@ def test_a_checkpoint_within_an_epoch_holds_the_teacher_after_the_update(tmp_pat
 def test_views_and_masks_are_kept_out_of_the_weights(tmp_path: Path) -> None:
     run = build("ijepa", tmp_path, NO_PROBES)
     assert all(name.startswith("method.") for name in run.module.state_dict())
+
+
+def test_masks_are_drawn_once_a_micro_batch_before_it_leaves_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = build("ijepa", tmp_path, NO_PROBES, "trainer.accumulate_grad_batches=2")
+    masks, transfer, events = run.module.masks, ImageData.transfer_batch_to_device, []
+    assert masks is not None
+
+    def draw(sample: Sample, progress: Progress) -> Masks:
+        events.append(f"masks of step {progress.step}")
+        return masks(sample, progress)
+
+    def leave(data: ImageData, batch: Sample, *rest: object) -> Sample:
+        if data.trainer.training:
+            events.append("leaves")
+        return transfer(data, batch, *rest)
+
+    run.module.masks = draw
+    monkeypatch.setattr(ImageData, "transfer_batch_to_device", leave)
+    fit(run)
+    steps = [step for step in range(STEPS_PER_EPOCH * EPOCHS) for _ in range(2)]
+    assert events == [event for step in steps for event in (f"masks of step {step}", "leaves")]
 
 
 def test_what_a_network_draws_depends_on_seed_and_step_alone(tmp_path: Path) -> None:

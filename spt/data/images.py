@@ -145,13 +145,15 @@ def made_sample(make: Callable[[Tensor], Tensor], labels: Tensor, keys: list[Key
 
     Args:
         make: rows [B] to images [B, 3, H, W], uint8, on the labels' device.
-        labels: [N], int64; the sample is made on their device.
+        labels: [N], int64; images and labels of the sample are on their device, its numbers on the host, which draws
+            masks by them.
         keys: B of them.
         cropper: makes the views; None leaves that to the device.
     """
-    # non_blocking: else a GPU is waited for, with all that it has still to do
-    epochs, indices = torch.tensor(keys).to(labels.device, non_blocking=True).unbind(dim=1)  # [B], [B]
-    rows = indices.clamp(min=0)  # any image will do for a duplicate that is not counted
+    epochs, indices = torch.tensor(keys).unbind(dim=1)  # [B], [B]
+    # any image will do for a duplicate that is not counted; non_blocking: else a GPU is waited for, with all that it
+    # has still to do
+    rows = indices.clamp(min=0).to(labels.device, non_blocking=True)
     images: Tensor | list[Tensor] = make(rows)
     if cropper is not None:
         pairs = zip(images, cropper.draws(epochs, indices), strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
@@ -102,12 +103,24 @@ class ImageData(LightningDataModule):
         self.images_on = images_on
         self.seed = seed
         self.cropper: Cropper | None = None
+        self.complete: Callable[[Sample], Sample] | None = None
         self._splits: Splits | None = None
         self._at_hand: tuple[ImageSet, ImageSet] | None = None
 
-    def attach(self, cropper: Cropper) -> None:
-        """Gives workers the views: they cut crops out of images that differ in size, or do all; before any loader."""
+    def attach(self, cropper: Cropper, complete: Callable[[Sample], Sample] | None = None) -> None:
+        """Tells what else makes samples; before any loader.
+
+        Args:
+            cropper: the views, for workers: they cut crops out of images that differ in size, or do all.
+            complete: adds to a training sample, in the training process, before it goes to its device.
+        """
         self.cropper = cropper
+        self.complete = complete
+
+    def on_before_batch_transfer(self, batch: Sample, dataloader_idx: int) -> Sample:
+        """Completes a training sample."""
+        is_training = self.trainer is not None and self.trainer.training
+        return self.complete(batch) if is_training and self.complete is not None else batch
 
     def prepare_data(self) -> None:
         """Fetches what is missing; of several processes on a machine one does, while the others wait."""

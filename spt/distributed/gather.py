@@ -15,6 +15,8 @@ from torch import Tensor
 
 # None: all processes. A fact about this process, like torch's own default group: which of the others see other images.
 _group: dist.ProcessGroup | None = None
+# those processes, and the group in which they pass numbers of their hosts to each other
+_hosts: tuple[dist.ProcessGroup, dist.ProcessGroup] | None = None
 
 
 def gather_within(group: dist.ProcessGroup | None) -> None:
@@ -100,6 +102,32 @@ def smallest_over_ranks(value: int, device: torch.device) -> int:
     smallest = torch.tensor(value, device=device)
     dist.all_reduce(smallest, dist.ReduceOp.MIN, group=_group)
     return int(smallest)
+
+
+def smallest_over_hosts(value: int) -> int:
+    """The smallest of the processes' numbers; the hosts wait for each other, and no device is waited for."""
+    if world_size() == 1:
+        return value
+    smallest = torch.tensor(value)
+    dist.all_reduce(smallest, dist.ReduceOp.MIN, group=_host_group())
+    return int(smallest)
+
+
+def _host_group() -> dist.ProcessGroup:
+    """`data_group`, or the same processes once more where its backend moves tensors of devices alone, as NCCL does."""
+    global _hosts
+    devices = _group or dist.group.WORLD
+    assert devices is not None, "there is a process group"
+    if _hosts is None or _hosts[0] is not devices:
+        _hosts = (devices, devices if dist.get_backend(devices) == "gloo" else _gloo_like(devices))
+    return _hosts[1]
+
+
+def _gloo_like(group: dist.ProcessGroup) -> dist.ProcessGroup:
+    # local: processes of other groups, which may not call this, are not waited for
+    made = dist.new_group(dist.get_process_group_ranks(group), backend="gloo", use_local_synchronization=True)
+    assert isinstance(made, dist.ProcessGroup), "this process is one of the group"
+    return made
 
 
 def is_on_any_rank(fact: bool, device: torch.device) -> bool:

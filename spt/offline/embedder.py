@@ -106,7 +106,8 @@ class Embedder:
     def _moved(self, batch: Sample) -> Sample:
         images = batch.images
         moved = [view.to(self.device) for view in images] if isinstance(images, list) else images.to(self.device)
-        return Sample(moved, *(column.to(self.device) for column in batch[1:]))
+        labels, indices, epochs = (column.to(self.device) for column in (batch.labels, batch.indices, batch.epochs))
+        return Sample(moved, labels, indices, epochs)
 
 
 def make_views(network: Network, augmentation: View | None, *, seed: int) -> Views:

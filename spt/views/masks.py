@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from spt.config.errors import ConfigError
-from spt.distributed.gather import smallest_over_ranks
+from spt.distributed.gather import smallest_over_hosts
 from spt.types import Masks, Progress, Sample
 from spt.views.draws import BLOCK_PLACE_STREAM, BLOCK_SIZE_STREAM, KEPT_TOKENS_STREAM, uniform
 
@@ -33,7 +33,7 @@ class MultiBlock:
 
     Block sizes follow from (seed, step), so that the batch and all ranks share them; places from (seed, epoch, index).
     The context is its block without the targets. All contexts of a micro-batch are cut to the shortest of all ranks,
-    so that they stack.
+    so that they stack: a shape, so samples come while they are on the host, else their device is waited for.
     Paper: I-JEPA, arXiv 2301.08243, section 3 and A.1.
 
     Args:
@@ -155,8 +155,8 @@ class MultiBlock:
 
     def _stack(self, kept: Tensor, sample: Sample) -> Tensor:
         """Positions of the kept tokens, as many for every image as the shortest has: [B, N] bool to [B, N_context]."""
-        # a shape, so the device must be waited for; of all ranks, so that their number changes nothing
-        shortest = smallest_over_ranks(int(kept.sum(dim=1).min()), kept.device)
+        # of all ranks, so that their number changes nothing
+        shortest = smallest_over_hosts(int(kept.sum(dim=1).min()))
         if self.truncation == "random":
             order = uniform(self.seed, KEPT_TOKENS_STREAM, sample.epochs, sample.indices, kept.shape[1])  # [B, N]
         else:

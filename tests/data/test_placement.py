@@ -47,10 +47,11 @@ def test_nothing_changes_on_a_cpu(images_on: str) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_sample_is_made_where_the_images_are(channels: int) -> None:
+def test_sample_is_made_where_the_images_are_but_for_its_numbers(channels: int) -> None:
     images = MemoryImages(torch.zeros(9, channels, 5, 4, dtype=torch.uint8), torch.arange(9)).on(META)
     for sample in (images.training_sample([Key(2, 7), Key(2, 4)], None), images.evaluation_sample([Key(0, -1)], None)):
-        assert {part.device for part in sample} == {META}
+        assert (sample.images.device, sample.labels.device) == (META, META)
+        assert (sample.indices.device, sample.epochs.device) == (CPU, CPU)  # masks are drawn by them
         assert sample.images.shape[1:] == (3, 5, 4)
 
 
@@ -64,7 +65,7 @@ def test_batches_of_a_run_are_made_where_it_trains() -> None:
     data = make_data(Tiny(num_train=26, num_val=5), images_on="device")
     data.trainer = SimpleNamespace(strategy=SimpleNamespace(root_device=META))
     batches = [data.evaluation_sample(0, [3, 4]), *data.val_dataloader()[0], *data.val_dataloader()[1]]
-    assert {part.device for batch in batches for part in batch} == {META}
+    assert {part.device for batch in batches for part in (batch.images, batch.labels)} == {META}
     assert data.splits.train.images.device == CPU  # for who draws them
     assert data.evaluation_sample(0, [3]).labels.device == META
 
@@ -103,4 +104,4 @@ def test_run_on_a_gpu_sees_the_same_batches_from_its_memory_and_from_the_hosts()
         assert is_there == (images_on == "auto")
     assert len(seen["auto"]) == len(seen["host"]) == 4
     for ours, theirs in zip(seen["auto"], seen["host"], strict=True):
-        assert all(torch.equal(one, other) for one, other in zip(ours, theirs, strict=True))
+        assert all(torch.equal(one, other) for one, other in zip(ours[:4], theirs[:4], strict=True))

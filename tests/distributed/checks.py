@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -11,8 +12,16 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
+from spt.distributed import gather
 from spt.distributed.batch_norm import replace_batch_norm
-from spt.distributed.gather import gather_rows, is_on_any_rank, mean_over_ranks, rank, smallest_over_ranks
+from spt.distributed.gather import (
+    gather_rows,
+    is_on_any_rank,
+    mean_over_ranks,
+    rank,
+    smallest_over_hosts,
+    smallest_over_ranks,
+)
 from spt.distributed.replicas import average_running_statistics, copy_from_first
 from spt.distributed.shards import norms
 from spt.losses.nt_xent import nt_xent
@@ -129,6 +138,16 @@ def _updated_teacher(place: Callable[[Tensor], Tensor]) -> Tensor:
     return weight.full_tensor() if isinstance(weight, DTensor) else weight
 
 
+def hosts_minimum() -> list[int]:
+    """In the processes' own group, which is gloo's, and as if it were NCCL's, twice."""
+    found = [smallest_over_hosts(7 - rank())]
+    with mock.patch.object(dist, "get_backend", return_value="nccl"), mock.patch.object(gather, "_hosts", None):
+        found += [smallest_over_hosts(5 - rank()), smallest_over_hosts(3 + rank())]
+        assert gather._hosts is not None, "a group of the hosts was made and kept"
+        assert gather._hosts[0] is not gather._hosts[1], "another one than that of the devices"
+    return found
+
+
 def agreements() -> dict[str, object]:
     """Small collectives."""
     infinite_on_one = torch.tensor(float("inf") if rank() == 1 else 0.0)
@@ -141,6 +160,7 @@ def agreements() -> dict[str, object]:
     return {
         "metrics": {name: float(value) for name, value in metrics.items()},
         "smallest": smallest_over_ranks(7 - rank(), CPU),
+        "smallest_over_hosts": hosts_minimum(),
         "any": (is_on_any_rank(rank() == 1, CPU), is_on_any_rank(False, CPU)),
         "weight": weight,
         "running_mean": network[1].running_mean.tolist(),

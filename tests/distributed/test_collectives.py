@@ -78,6 +78,7 @@ def test_ranks_agree_after_small_collectives(two: Reports) -> None:
     for found in (first, second):
         assert found["metrics"] == {"a": 1.5, "b": 0.5, "c": float("inf")}
         assert found["smallest"] == 6
+        assert found["smallest_over_hosts"] == [6, 4, 3]
         assert found["any"] == (True, False)
         assert found["running_mean"] == [1.5, 1.5, 1.5]
     assert torch.equal(first["weight"], second["weight"])
