@@ -23,7 +23,7 @@ REFUSALS: dict[str, tuple[list[str], list[str]]] = {
         ["views.local_size=7", "backbone.patch_size=4", "whole patches", "try: views.local_size=8"],
     ),
     "a small crop that is no multiple of a timm model's patch": (
-        ["method=dino", "backbone=timm", "data.image_size=64"],
+        ["method=dino", "backbone=timm", "data.image_size=64", "views.local_size=27"],
         ["views.local_size=27", "patch_size=16", "whole patches", "try: views.local_size=32"],
     ),
     "masks on another grid than the backbone's": (
@@ -87,7 +87,11 @@ REFUSALS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "tokens fewer than the context of a timm model": (
         ["method=ijepa", "backbone=timm"],
-        ["10 context tokens (masks.min_keep); views.global_size=16 in patches of 16 has 1 tokens"],
+        ["10 context tokens (masks.min_keep)", "views.global_size=16 in patches of 16 has 1 tokens"],
+    ),
+    "the config of many jobs": (
+        ["-m", "--cfg", "job", "seed=1,2"],
+        ["-m runs many jobs", "try: --cfg job without -m"],
     ),
     "a checkpoint that is not there": (
         ["resume=nowhere.ckpt"],
@@ -140,6 +144,31 @@ def test_what_only_a_constructor_can_refuse_keeps_its_words(tmp_path: Path, meth
     """Hydra wraps errors of constructors in one of its own, which would reach the user as a traceback."""
     with pytest.raises(ConfigError) as error:
         build(method, tmp_path, word, "probes=none")
+    assert str(error.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (
+            ["backbone.name=vit_tiny_patch16_224", "backbone.patch_size=4"],
+            "Masks lie on a grid of 8 x 8 patches, and the",
+        ),
+        (["backbone.name=flexivit_small"], "Masks lie on the grid of patches, and backbone.name=flexivit"),
+        (["backbone.name=resnet10t"], "backbone.name=resnet10t does not take backbone.class_token"),
+        (
+            ["backbone.name=resnet10t"]
+            + [f"backbone.{key}=null" for key in ("class_token", "positions", "patch_embed_init")],
+            "IJEPA predicts tokens, and PooledBackbone gives none",
+        ),
+    ],
+)
+def test_a_timm_model_that_does_not_go_with_i_jepa_is_refused(tmp_path: Path, words: list[str], text: str) -> None:
+    data, heads = ("data=fake", "data.image_size=32"), "method.predictor.predictor_dim=12"
+    with pytest.raises(ConfigError) as error:
+        build(
+            "ijepa", tmp_path, "masks.min_keep=1", "probes=none", heads, *words, backbone=["backbone=timm"], data=data
+        )
     assert str(error.value).startswith(text)
 
 

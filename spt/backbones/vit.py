@@ -110,6 +110,23 @@ class TokenTransformer(TokenBackbone):
             positions=None if network.pos_embed is None else Positions(self.num_position_prefix, self.reference_grid),
         ).at(self.reference_grid[0] * self.patch_size)
 
+    def fix_positions(self) -> None:
+        """Puts fixed two-dimensional sines and cosines in place of learned positions; zeros for prefix tokens.
+
+        Raises:
+            ConfigError: the width cannot hold them.
+        """
+        fixed = sincos_positions(self.embed_dim, *self.reference_grid)
+        prefix = torch.zeros(self.num_position_prefix, self.embed_dim)
+        self.network.pos_embed = nn.Parameter(torch.cat([prefix, fixed])[None], requires_grad=False)
+
+    def initialise_patches(self, std: float) -> None:
+        """Draws the patch convolution's weights from a truncated normal, as those of Linear layers; its bias is 0."""
+        projection = cast(nn.Conv2d, self.network.patch_embed.proj)
+        nn.init.trunc_normal_(projection.weight, std=std)
+        if projection.bias is not None:
+            nn.init.zeros_(projection.bias)
+
     @property
     def num_position_prefix(self) -> int:
         """Tokens before the patches that have a position."""
@@ -170,12 +187,9 @@ class VisionTransformer(TokenTransformer):
         super().__init__(network, recipe)
         _initialise(network, init_std)
         if patch_embed_init == "truncated_normal":
-            nn.init.trunc_normal_(network.patch_embed.proj.weight, std=init_std)
-            nn.init.zeros_(network.patch_embed.proj.bias)
+            self.initialise_patches(init_std)
         if positions == "sincos":
-            fixed = sincos_positions(embed_dim, *self.reference_grid)
-            prefix = torch.zeros(network.num_prefix_tokens, embed_dim)
-            network.pos_embed = nn.Parameter(torch.cat([prefix, fixed])[None], requires_grad=False)
+            self.fix_positions()
 
 
 def _initialise(network: TimmVisionTransformer, std: float) -> None:

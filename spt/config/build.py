@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +16,7 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment
 from lightning.pytorch.strategies import Strategy
 from omegaconf import DictConfig, OmegaConf
 
-from spt.backbones.backbone import Backbone
+from spt.backbones.backbone import Backbone, TokenBackbone
 from spt.config.composer import INTERPRETED
 from spt.config.errors import ConfigError
 from spt.config.tree import Plain
@@ -29,6 +30,7 @@ from spt.offline.linear_protocol import LinearProtocol
 from spt.optim.recipe import OptimizerRecipe
 from spt.pretrained.start import start_from
 from spt.types import Masks, Progress, Sample
+from spt.views.masks import MultiBlock
 from spt.views.view import View
 from spt.views.views import Views
 
@@ -125,7 +127,13 @@ def build_method(cfg: DictConfig, *, is_resuming: bool = False) -> Method:
     """The method of cfg.method around the backbone of cfg.backbone, its weights drawn from torch's global generator."""
     backbone = build_backbone(cfg, is_resuming=is_resuming)
     # not as an argument of instantiate, which would make a config of the network
-    method = cast("Callable[[object], Method]", _made(cfg.method, _partial_=True))(backbone)
+    make = cast("partial[Method]", _made(cfg.method, _partial_=True))
+    if cast("type[Method]", make.func).needs_tokens and not isinstance(backbone, TokenBackbone):
+        raise ConfigError(
+            f"{make.func.__name__} predicts tokens, and {type(backbone).__name__} gives none: only vision transformers "
+            "do; use backbone=vit_micro, or another backbone whose name starts with vit_."
+        )
+    method = make(backbone)
     if cfg.batch_norm.scope == "global":
         replace_batch_norm(method, across_ranks=True)
     return method
@@ -133,15 +141,37 @@ def build_method(cfg: DictConfig, *, is_resuming: bool = False) -> Method:
 
 def build_module(cfg: DictConfig, *, is_resuming: bool = False) -> SSLModule:
     """The LightningModule with method, views, masks and optimizer recipe."""
-    masks = _made(OmegaConf.select(cfg, "masks"))
+    method = build_method(cfg, is_resuming=is_resuming)
+    node = OmegaConf.select(cfg, "masks")
+    if node is not None and node.get("patch_size", 1) is None:
+        raise ConfigError(
+            f"Masks lie on the grid of patches, and backbone.name={cfg.backbone.name} does not tell their size; use "
+            "backbone.patch_size=16, or whatever pixels they have."
+        )
+    masks = _made(node)
+    _check_grid(method, masks)
     return SSLModule(
-        build_method(cfg, is_resuming=is_resuming),
+        method,
         views=cast(Views, _made(cfg.views)),
         masks=cast("Callable[[Sample, Progress], Masks] | None", masks),
         recipe=cast(OptimizerRecipe, _made(cfg.optimizer)),
         seed=cfg.seed,
         freeze_steps=OmegaConf.select(cfg, "backbone.freeze_steps") or 0,
     )
+
+
+def _check_grid(method: Method, masks: object) -> None:
+    """Refuses masks on another grid than that of the backbone, and so of its predictor."""
+    backbone = method.networks.backbone
+    if not (isinstance(masks, MultiBlock) and isinstance(backbone, TokenBackbone)):
+        return
+    rows, columns = backbone.reference_grid
+    if (rows, columns) != (masks.grid, masks.grid):
+        raise ConfigError(
+            f"Masks lie on a grid of {masks.grid} x {masks.grid} patches, and the backbone is made for {rows} x "
+            f"{columns}; use backbone.image_size=N for its own views.global_size=N, or for a model of timm "
+            "+backbone.options.img_size=N and, if its name does not tell them, the pixels of backbone.patch_size."
+        )
 
 
 def build_callbacks(cfg: DictConfig) -> list[Callback]:

@@ -55,12 +55,19 @@ def check_arguments(arguments: Sequence[str]) -> Answer:
     args = get_args_parser().parse_args(list(arguments))
     if args.hydra_help or args.shell_completion or args.experimental_rerun is not None:
         return Answer(False)
-    if args.cfg is None and args.info is None and _is_multirun(args):
+    shown = [flag for flag, value in (("--cfg", args.cfg), ("--info", args.info)) if value is not None]
+    if args.multirun and shown:
+        raise ConfigError(
+            f"-m runs many jobs, and {shown[0]} shows one config.\n"
+            f"    try: {shown[0]} {args.cfg or args.info} without -m, and one value a key; every job of a sweep leaves "
+            "its config_resolved.yaml"
+        )
+    if not shown and _is_multirun(args):
         _refuse_joined_sweep()
         return Answer(True, _notice(planned_jobs(tuple(arguments))))
     with open_composer(_tree(args.config_path, args.config_dir, args.config_name)) as composer:
         overrides = composer.read(args.overrides, multirun=_is_multirun(args))
-        if args.cfg is not None or args.info is not None:
+        if shown:
             return Answer(False)
         composer.compose(overrides, job=0)
     return Answer(True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -62,12 +61,6 @@ def image_folder(values: Mapping[str, Plain], data: str | None) -> tuple[str | N
     if not folder.is_dir():
         return root, "absent"
     return root, "filled" if any(folder.iterdir()) else "empty"
-
-
-def patch_size(values: Mapping[str, Plain]) -> int | None:
-    """Pixels of a patch's side: the key's, or for a model of timm what its name says (vit_small_patch16_224)."""
-    named = re.search(r"_patch(\d+)", text(values, "backbone.name") or "")
-    return int(named.group(1)) if named else whole(values, "backbone.patch_size")
 
 
 def missing_file(values: Mapping[str, Plain], key: str) -> str | None:

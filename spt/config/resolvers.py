@@ -6,6 +6,7 @@ A resolver never raises on a value that a rule refuses: the rule's message is th
 from __future__ import annotations
 
 import os
+import re
 
 from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -27,6 +28,12 @@ def local_size(image_size: int, patch_size: int | None) -> int:
     """Pixels of a small crop: 3/7 of the image (96 of 224, DINO), rounded to whole patches, at least one."""
     patch = max(patch_size or 1, 1)
     return max(1, round(image_size * 3 / 7 / patch)) * patch
+
+
+def named_patch_size(name: str | None) -> int | None:
+    """Pixels of a patch's side as the name of a model of timm tells them (vit_small_patch16_224), if it does."""
+    found = re.search(r"_patch(\d+)", name or "")
+    return int(found.group(1)) if found else None
 
 
 def per_device_batch(
@@ -58,6 +65,7 @@ def register() -> None:
     OmegaConf.register_new_resolver("linear_lr", linear_lr, replace=True)
     OmegaConf.register_new_resolver("sqrt_lr", sqrt_lr, replace=True)
     OmegaConf.register_new_resolver("local_size", local_size, replace=True)
+    OmegaConf.register_new_resolver("named_patch_size", named_patch_size, replace=True)
     OmegaConf.register_new_resolver("per_device_batch", per_device_batch, replace=True)
     OmegaConf.register_new_resolver("run_group", run_group, replace=True)
     OmegaConf.register_new_resolver("chosen", chosen, replace=True)

@@ -7,6 +7,7 @@ import timm
 import torch
 from torch import Tensor, nn
 
+from spt.backbones.positions import sincos_positions
 from spt.backbones.timm_model import PooledBackbone, timm_backbone
 from spt.backbones.vit import TokenTransformer, VisionTransformer
 from spt.config.errors import ConfigError
@@ -130,6 +131,39 @@ def test_register_and_class_tokens_equal_timms_own_forward(name: str) -> None:
     theirs: Tensor = backbone.network.forward_features(images)
     assert torch.allclose(backbone(images).embeddings, theirs[:, 0], atol=1e-5)
     assert torch.allclose(backbone(images).tokens, theirs[:, backbone.network.num_prefix_tokens :], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit3_small_patch16_224", "vit_base_patch16_clip_224"])
+def test_a_timm_model_takes_the_form_that_i_jepa_asks_for(name: str) -> None:
+    """Small patches, fixed positions, no class token; tokens are normalised before they are averaged."""
+    backbone = timm_backbone(
+        name=name, pretrained=False, drop_path=0.0, options={"img_size": 32, "depth": 1}, patch_size=4,
+        class_token=False, positions="sincos", patch_embed_init="truncated_normal",
+    )  # fmt: skip
+    assert isinstance(backbone, TokenTransformer)
+    assert (backbone.patch_size, backbone.reference_grid) == (4, (8, 8))
+    positions = backbone.network.pos_embed
+    assert not positions.requires_grad
+    prefix = backbone.num_position_prefix
+    assert torch.equal(positions[0, prefix:], sincos_positions(backbone.embed_dim, 8, 8))
+    assert float(backbone.network.patch_embed.proj.weight.detach().std()) == pytest.approx(0.02, rel=0.05)
+    embeddings, tokens = backbone.eval()(torch.randn(2, 3, 32, 32))
+    assert torch.allclose(tokens.mean(2), torch.zeros(2, 64), atol=1e-5)
+    if not backbone.network.num_prefix_tokens:
+        assert torch.allclose(embeddings, tokens.mean(1))
+
+
+@pytest.mark.parametrize("name", ["resnet10t", "swin_tiny_patch4_window7_224"])
+def test_a_form_is_refused_by_models_that_are_no_plain_transformers(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{name}.*class_token.*backbone\.class_token=null"):
+        timm_backbone(name=name, pretrained=False, drop_path=0.0, options={}, class_token=False)
+    with pytest.raises(ConfigError, match=rf"{name}.*positions.*backbone\.positions=null"):
+        timm_backbone(name=name, pretrained=False, drop_path=0.0, options={}, positions="sincos")
+
+
+def test_a_form_and_weights_of_the_model_as_it_is_are_refused_together() -> None:
+    with pytest.raises(ConfigError, match=r"backbone\.positions=null, or backbone\.pretrained=false"):
+        timm_backbone(name="vit_tiny_patch16_224", pretrained=True, drop_path=0.0, options={}, positions="sincos")
 
 
 def test_an_unknown_timm_name_is_refused_with_close_ones() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
+from spt import compose
 from spt.config.facts import Facts
 from spt.config.gathering import gather_facts
 from spt.config.machine import (
@@ -40,7 +41,16 @@ def test_facts_of_classes_come_from_their_sources() -> None:
 
 @pytest.mark.parametrize(("name", "size"), [("vit_tiny_patch16_224", 16), ("resnet18", None)])
 def test_the_patch_of_a_timm_model_is_in_its_name(name: str, size: int | None) -> None:
-    assert gather_facts(config(backbone={"name": name}), {"backbone": "timm"}).patch_size == size
+    cfg = compose("backbone=timm", f"backbone.name={name}")
+    assert cfg.backbone.patch_size == size
+    assert gather_facts(cfg, {"backbone": "timm"}).patch_size == size
+
+
+def test_small_crops_are_whole_patches_of_a_timm_model() -> None:
+    cfg = compose(
+        "method=dino", "backbone=timm", "backbone.name=vit_tiny_patch16_224", "data=fake", "data.image_size=128"
+    )
+    assert cfg.views.local_size == 48
 
 
 def test_what_is_not_configured_is_not_known() -> None:
