@@ -118,7 +118,8 @@ class Run:
         write_text(self.folder / CONFIG_FILE, self.config_text)
         logger.info(self._start_block())
         if self.checkpoint is not None:
-            logger.info(resume_block(self.checkpoint, self.facts.resume_changes))
+            changes = [(change.key, change.before, change.now) for change in self.facts.resume_changes]
+            logger.info(resume_block(self.checkpoint, changes))
         status: Status = "failed"
         error: str | None = "interrupted"
         exit_code = 1

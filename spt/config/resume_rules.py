@@ -21,6 +21,8 @@ def may_not_change(change: Change) -> bool:
     """Whether a run that goes on must keep this key."""
     if change.key in _KEPT:
         return True
+    if change.is_new and change.key.count(".") == 1:
+        return False  # a key of a class, not of the arguments that a user adds: this project had no such key then
     return change.key.startswith(_KEPT_GROUPS) and change.key not in _FREE
 
 

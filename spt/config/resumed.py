@@ -21,11 +21,19 @@ _PLAIN_WORD = re.compile(r"[\w./:@%+-]+")
 
 
 class Change(NamedTuple):
-    """A key whose value is another one than when the checkpoint was written; None stands for no such key."""
+    """A key whose value is another one than when the checkpoint was written.
+
+    Attributes:
+        key: dotted.
+        before: its value then; None also where there was no such key.
+        now: its value now; None also where there is no such key.
+        is_new: there was no such key.
+    """
 
     key: str
     before: Plain
     now: Plain
+    is_new: bool = False
 
 
 class Resumed(NamedTuple):
@@ -95,7 +103,7 @@ def changes_since(before: Path, now: Path, config: Mapping[str, Plain]) -> Itera
         if isinstance(old, str):
             old = old.replace(str(before.resolve()), str(now.resolve()))
         if old != new:
-            yield Change(key, old, new)
+            yield Change(key, old, new, is_new=key not in recorded)
 
 
 def expanded(words: Sequence[str]) -> list[str]:

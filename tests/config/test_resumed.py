@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 import spt
 from spt.checkpoint.resume import checkpoint_to_resume
@@ -102,14 +103,14 @@ def test_a_later_checkpoint_in_the_own_folder_is_found(tmp_path: Path) -> None:
 def test_changes_are_those_of_values_and_not_of_folders(tmp_path: Path) -> None:
     before, now = run_folder(tmp_path / "a"), tmp_path / "b"
     config = {"seed": 4, "logger": {"folder": str(now), "mode": "auto"}, "resume": "x", "trust": ["y"]}
-    assert list(changes_since(before, now, config)) == [Change("logger.mode", None, "auto"), Change("seed", 3, 4)]
+    assert list(changes_since(before, now, config)) == [
+        Change("logger.mode", None, "auto", is_new=True), Change("seed", 3, 4)
+    ]  # fmt: skip
 
 
 def test_a_run_that_goes_on_elsewhere_may_change_its_schedule_and_not_its_network(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "a", 3, overrides=("method=dino",))
     cfg = spt.compose("method=dino", f"hydra.run.dir={folder}")
-    from omegaconf import OmegaConf
-
     (folder / "config_resolved.yaml").write_text(OmegaConf.to_yaml(cfg, resolve=True))
     again = spt.compose(f"resume={folder}", "trainer.max_epochs=50", "optimizer.lr=0.5")
     assert (again.trainer.max_epochs, again.optimizer.lr) == (50, 0.5)
@@ -117,6 +118,16 @@ def test_a_run_that_goes_on_elsewhere_may_change_its_schedule_and_not_its_networ
         spt.compose(f"resume={folder}", "seed=9", "data.global_batch_size=32", "backbone.depth=3")
     for word in ("seed=0", "data.global_batch_size=", "backbone.depth="):
         assert word in str(refusal.value).partition("try: ")[2]
+
+
+def test_a_run_from_before_a_key_existed_goes_on(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "a", 3, overrides=("method=simclr", "backbone=timm"))
+    config = OmegaConf.to_container(spt.compose("backbone=timm", f"hydra.run.dir={folder}"), resolve=True)
+    assert config["backbone"].pop("patch_size") == 16
+    (folder / "config_resolved.yaml").write_text(OmegaConf.to_yaml(config))
+    assert spt.compose(f"resume={folder}").backbone.patch_size == 16
+    with pytest.raises(ConfigError, match=r"backbone\.options\.depth=None, not 3"):
+        spt.compose(f"resume={folder}", "+backbone.options.depth=3")
 
 
 def test_auto_in_a_folder_named_after_the_time_is_refused(tmp_path: Path) -> None:
