@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
@@ -95,26 +95,13 @@ def build_augmentation(cfg: DictConfig) -> View:
 def build_finetuner(cfg: DictConfig, *, folder: Path, callbacks: list[Callback], loggers: Sequence[Logger]) -> Trainer:
     """Lightning's Trainer for a fine-tuning: the same settings, and no checkpoints."""
     return Trainer(
-        accelerator=cfg.trainer.accelerator,
-        devices=cfg.trainer.devices,
-        num_nodes=cfg.trainer.num_nodes,
-        strategy=cast(Strategy, _made(cfg.strategy)),
-        precision=cfg.precision.name,
-        max_epochs=-1 if cfg.trainer.max_epochs is None else cfg.trainer.max_epochs,
-        max_steps=cfg.trainer.max_steps,
-        accumulate_grad_batches=cfg.trainer.accumulate_grad_batches,
-        check_val_every_n_epoch=cfg.trainer.check_val_every_n_epoch,
+        **_settings(cfg),
         num_sanity_val_steps=0,
-        log_every_n_steps=cfg.trainer.log_every_n_steps,
-        deterministic=cfg.trainer.deterministic,
-        profiler=cfg.trainer.profiler,
         callbacks=callbacks,
         logger=list(loggers),
         default_root_dir=folder,
         enable_checkpointing=False,
         enable_progress_bar=False,  # one line a pass
-        use_distributed_sampler=False,
-        enable_model_summary=False,
     )
 
 
@@ -191,33 +178,40 @@ def build_trainer(
 ) -> Trainer:
     """Lightning's Trainer, without what this project does itself: samplers, checkpoints, requeueing, summaries."""
     trainer = Trainer(
-        accelerator=cfg.trainer.accelerator,
-        devices=cfg.trainer.devices,
-        num_nodes=cfg.trainer.num_nodes,
-        strategy=cast(Strategy, _made(cfg.strategy)),
-        precision=cfg.precision.name,
-        max_epochs=-1 if cfg.trainer.max_epochs is None else cfg.trainer.max_epochs,
-        max_steps=cfg.trainer.max_steps,
-        accumulate_grad_batches=cfg.trainer.accumulate_grad_batches,
-        check_val_every_n_epoch=cfg.trainer.check_val_every_n_epoch,
+        **_settings(cfg),
         limit_val_batches=1.0 if cfg.probes else 0,
         # all of the validation set, before the first step: what the untrained network is worth
         num_sanity_val_steps=-1 if cfg.probes and not is_resuming else 0,
-        log_every_n_steps=cfg.trainer.log_every_n_steps,
-        deterministic=cfg.trainer.deterministic,
-        profiler=cfg.trainer.profiler,
         callbacks=callbacks,
         logger=list(loggers),
         default_root_dir=folder,
         # Lightning would save wherever a signal finds it, and requeue; see spt.launch.stop
         plugins=[SLURMEnvironment(auto_requeue=False)] if SLURMEnvironment.detect() else None,
         enable_checkpointing=any(isinstance(callback, Checkpoint) for callback in callbacks),  # none but ours
-        use_distributed_sampler=False,
         inference_mode=False,  # fully_shard of torch before 2.14 fails on its tensors
-        enable_model_summary=False,
     )
     replace_epoch_loop(trainer)
     return trainer
+
+
+def _settings(cfg: DictConfig) -> dict[str, Any]:
+    """What Lightning's Trainer is told of cfg, whatever it trains; samplers and summaries are this project's own."""
+    return {
+        "accelerator": cfg.trainer.accelerator,
+        "devices": cfg.trainer.devices,
+        "num_nodes": cfg.trainer.num_nodes,
+        "strategy": cast(Strategy, _made(cfg.strategy)),
+        "precision": cfg.precision.name,
+        "max_epochs": -1 if cfg.trainer.max_epochs is None else cfg.trainer.max_epochs,
+        "max_steps": cfg.trainer.max_steps,
+        "accumulate_grad_batches": cfg.trainer.accumulate_grad_batches,
+        "check_val_every_n_epoch": cfg.trainer.check_val_every_n_epoch,
+        "log_every_n_steps": cfg.trainer.log_every_n_steps,
+        "deterministic": cfg.trainer.deterministic,
+        "profiler": cfg.trainer.profiler,
+        "use_distributed_sampler": False,
+        "enable_model_summary": False,
+    }
 
 
 def _made(node: DictConfig | None, **options: bool) -> object:

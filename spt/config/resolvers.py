@@ -1,4 +1,4 @@
-"""What YAML files may compute: learning-rate scaling, the size of small crops, the batch of one device, names of runs.
+"""What YAML files may compute: learning rates, the size of small crops and of the patches of a timm model, names of runs.
 
 A resolver never raises on a value that a rule refuses: the rule's message is the better one.
 """
@@ -10,8 +10,6 @@ import re
 
 from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
-
-from spt.config.machine import resolve_devices
 
 
 def linear_lr(base: float, global_batch_size: int) -> float:
@@ -36,15 +34,6 @@ def named_patch_size(name: str | None) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def per_device_batch(
-    global_batch_size: int, devices: int | str | ListConfig, num_nodes: int, accumulate_grad_batches: int
-) -> int:
-    """Images of one micro-batch on one device. A remainder is dropped here and refused by a rule."""
-    plain = list(devices) if isinstance(devices, ListConfig) else devices
-    shares = (resolve_devices(plain, "auto") or 1) * num_nodes * accumulate_grad_batches
-    return global_batch_size // max(shares, 1)
-
-
 def run_group(mode: RunMode | None, sweep_folder: str, choices: DictConfig) -> str | None:
     """What a run belongs to: its sweep, by the last part of the sweep's folder, else its experiment, if it has one."""
     if mode == RunMode.MULTIRUN:
@@ -66,6 +55,5 @@ def register() -> None:
     OmegaConf.register_new_resolver("sqrt_lr", sqrt_lr, replace=True)
     OmegaConf.register_new_resolver("local_size", local_size, replace=True)
     OmegaConf.register_new_resolver("named_patch_size", named_patch_size, replace=True)
-    OmegaConf.register_new_resolver("per_device_batch", per_device_batch, replace=True)
     OmegaConf.register_new_resolver("run_group", run_group, replace=True)
     OmegaConf.register_new_resolver("chosen", chosen, replace=True)

@@ -6,7 +6,7 @@ import pytest
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from spt.config.resolvers import chosen, linear_lr, local_size, per_device_batch, register, run_group, sqrt_lr
+from spt.config.resolvers import chosen, linear_lr, local_size, register, run_group, sqrt_lr
 
 
 def test_learning_rates_scale_with_the_global_batch() -> None:
@@ -24,13 +24,6 @@ def test_a_patch_that_a_rule_refuses_raises_nothing(patch: int | None) -> None:
     assert local_size(224, patch) == 96
 
 
-@pytest.mark.parametrize(
-    ("devices", "nodes", "accumulate", "batch"), [(2, 3, 4, 5), ("auto", 1, 2, 60), (0, 1, 1, 120), (7, 1, 1, 17)]
-)
-def test_the_batch_of_a_device_is_its_share(devices: int | str, nodes: int, accumulate: int, batch: int) -> None:
-    assert per_device_batch(120, devices, nodes, accumulate) == batch
-
-
 def test_a_run_belongs_to_its_sweep_else_to_its_experiment() -> None:
     choices = OmegaConf.create({"method": "dino", "experiment": "dino_vits16_imagenet"})
     assert run_group(RunMode.MULTIRUN, "runs/sweeps/monday", choices) == "monday"
@@ -46,6 +39,5 @@ def test_chosen_options_are_those_of_the_groups_named() -> None:
 def test_registering_twice_is_allowed() -> None:
     register()
     register()
-    cfg = OmegaConf.create({"lr": "${linear_lr:0.1,512}", "batch": "${per_device_batch:12,[0,1],1,1}"})
+    cfg = OmegaConf.create({"lr": "${linear_lr:0.1,512}"})
     assert cfg.lr == pytest.approx(0.2)
-    assert cfg.batch == 6
