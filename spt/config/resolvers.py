@@ -1,4 +1,4 @@
-"""What YAML files may compute: learning rates, the size of small crops and of the patches of a timm model, names of runs.
+"""What YAML files may compute: learning rates, sizes of small crops and of patches of timm models, names of runs.
 
 A resolver never raises on a value that a rule refuses: the rule's message is the better one.
 """
