@@ -152,7 +152,7 @@ def _fit(words: list[str], folder: Path, callback: Callback, checkpoint: Path | 
         small.remove("method.freeze_last_layer_epochs=0")
     cfg = spt.compose(*small, *words)
     module, data = build_module(cfg), build_data(cfg)
-    data.attach(module.views)
+    data.attach(module.views, module.with_masks)
     trainer = build_trainer(cfg, folder=folder, callbacks=[], loggers=[])
     trainer.callbacks = [callback, Card("", {}, {})]  # type: ignore[attr-defined]  # no bar, no checkpoint of its own
     trainer.fit(module, datamodule=data, ckpt_path=checkpoint)

@@ -95,7 +95,7 @@ def _train_one_step(rank: int, folder: Path, words: list[str]) -> None:
     cfg = spt.compose(*small, *words)
     module, sizes = build_module(cfg), Bytes()
     data = build_data(cfg)
-    data.attach(module.views)
+    data.attach(module.views, module.with_masks)
     trainer = build_trainer(cfg, folder=folder, callbacks=[], loggers=[])
     trainer.callbacks = [sizes]  # type: ignore[attr-defined]  # no bar, no checkpoint
     trainer.fit(module, datamodule=data)

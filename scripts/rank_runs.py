@@ -139,7 +139,7 @@ def _train(rank: int, folder: Path, words: list[str], batch: int, steps: int, co
         f"hydra.run.dir={folder}", *words,
     )  # fmt: skip
     module, data, measure = build_module(cfg), build_data(cfg), Measure(steps, counts_collectives=counts_collectives)
-    data.attach(module.views)
+    data.attach(module.views, module.with_masks)
     trainer = build_trainer(cfg, folder=folder, callbacks=[], loggers=[])
     trainer.callbacks = [measure]  # type: ignore[attr-defined]  # no bar, no checkpoint
     trainer.fit(module, datamodule=data)

@@ -91,13 +91,15 @@ class SSLModule(LightningModule):
         if self.masks is None:
             return sample
         masks = self.masks(sample, self.progress)
-        if self.device.type == "cuda":  # from other memory only short copies can be queued
+        if sample.indices.device.type == "cpu" and self.device.type == "cuda":  # unpinned, only short copies are queued
             masks = Masks(*(positions.pin_memory() for positions in masks))
         return sample._replace(masks=masks)
 
     def make_batch(self, sample: Sample) -> Batch:
-        """What the method sees of a sample: augmented views and the sample's masks, never labels."""
+        """What the method sees of a sample: augmented views and masks, never labels."""
         global_views, local_views = self.views(sample)
+        if sample.masks is None:  # no data module had them drawn on the host
+            sample = self.with_masks(sample)
         return Batch(
             [view.to(self.dtype) for view in global_views],
             [view.to(self.dtype) for view in local_views],

@@ -12,6 +12,7 @@ from timm.layers import DropPath
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from spt.backbones.backbone import embeddings_of
 from spt.distributed.shards import LocalParameters
 from spt.schedules import Schedule
 from spt.types import BranchOutput, Progress
@@ -50,7 +51,7 @@ class Branch(nn.Module):
             batches = list(views)
         else:
             batches = [torch.cat(list(alike)) for _, alike in groupby(views, key=lambda view: view.shape[-2:])]
-        embeddings = torch.cat([self.backbone(batch).embeddings for batch in batches])  # [VB, D]
+        embeddings = torch.cat([embeddings_of(self.backbone, batch) for batch in batches])  # [VB, D]
         if not project:
             projections = embeddings.new_empty(len(embeddings), 0)
         elif self._splits_head:

@@ -27,7 +27,7 @@ SPT_MAY_USE = {
     "spt.types": (),
     "spt.schedules": ("spt.types",),
     "spt.distributed": ("spt.config.errors",),
-    "spt.teacher_student": LEAVES,
+    "spt.teacher_student": (*LEAVES, "spt.backbones.backbone"),  # the protocols
     "spt.method": (*LEAVES, "spt.teacher_student"),
     "spt.backbones": LEAVES,
     "spt.heads": (*LEAVES, "spt.backbones"),

@@ -24,11 +24,13 @@ class Backbone(nn.Module, ABC):
         has_batch_norm: it holds BatchNorm.
         embed_dim: D.
         network: the timm model; its state dict is what timm loads.
+        may_skip_tokens: `forward` takes needs_tokens=False, and then is faster and gives embeddings only.
     """
 
     gives_tokens: ClassVar[bool] = False
     has_batch_norm: ClassVar[bool] = False
 
+    may_skip_tokens: bool = False
     embed_dim: int
     network: nn.Module
 
@@ -46,6 +48,17 @@ class Backbone(nn.Module, ABC):
             f"{type(self).__name__} does not say how plain timm builds its network, so its weights cannot be exported; "
             "give the class a `recipe`, as spt/backbones/resnet.py has one."
         )
+
+
+def embeddings_of(backbone: nn.Module, images: Tensor) -> Tensor:
+    """Embeddings [B, D] of images [B, 3, H, W], without computing what only tokens need.
+
+    Args:
+        backbone: a Backbone, or another module that gives Features.
+    """
+    is_faster = isinstance(backbone, Backbone) and backbone.may_skip_tokens
+    features: Features = backbone(images, needs_tokens=False) if is_faster else backbone(images)
+    return features.embeddings
 
 
 class TokenBackbone(Backbone):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from spt.backbones.backbone import TokenBackbone
 from spt.backbones.positions import resample_positions, sincos_positions
 from spt.backbones.recipe import Positions, TimmRecipe
+from spt.backbones.selective import make_selective
 from spt.config.errors import ConfigError
 from spt.types import Features
 
@@ -27,6 +28,7 @@ class TokenTransformer(TokenBackbone):
 
     Attributes:
         network: the timm model; its state dict is what timm loads.
+        may_skip_tokens: embeddings are class tokens, and the last block can do without the others.
     """
 
     network: TimmVisionTransformer
@@ -40,21 +42,29 @@ class TokenTransformer(TokenBackbone):
         self.patch_size = int(network.patch_embed.patch_size[0])
         self.num_heads = cast(int, cast(Block, network.blocks[0]).attn.num_heads)
         self.reference_grid = network.patch_embed.grid_size
+        self.may_skip_tokens = make_selective(network.blocks) and network.has_class_token
 
-    def forward(self, images: Tensor, keep: Tensor | None = None) -> Features:
+    def forward(self, images: Tensor, keep: Tensor | None = None, *, needs_tokens: bool = True) -> Features:
         """Features after the final norm.
 
         Args:
             images: [B, 3, H, W]; H and W multiples of patch_size.
             keep: [B, N_keep], int64, patches in raster order that are computed; all without it. Dropped patches cost
                 nothing.
+            needs_tokens: False leaves out what only tokens need, where `may_skip_tokens` says that this is possible.
 
         Returns:
             embeddings [B, D], the class token or, without one, the mean of the computed patches; tokens [B, N, D], or
-            [B, N_keep, D].
+            [B, N_keep, D], or None where they were left out.
         """
-        network = self.network
-        return self._features(network.norm(network.blocks(self._embedded(images, keep))))
+        network, tokens = self.network, self._embedded(images, keep)
+        if needs_tokens or not self.may_skip_tokens:
+            return self._features(network.norm(network.blocks(tokens)))
+        *earlier, last = network.blocks
+        for block in earlier:
+            tokens = block(tokens)
+        class_token = last(tokens, rows=slice(0, 1))[:, 0]  # [B, D]
+        return Features(network.norm(class_token), None)
 
     def last_blocks(self, images: Tensor, num_blocks: int) -> list[Features]:
         """Features of each of the last blocks, each after the final norm; those of the last are what `forward` gives.

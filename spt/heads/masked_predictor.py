@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from timm.models.vision_transformer import Block
 from torch import Tensor, nn
 
 from spt.backbones.positions import sincos_positions
+from spt.backbones.selective import SelectiveBlock
 from spt.config.errors import ConfigError
 
 # B images, M target blocks, N tokens, D embedding, P width of the predictor
@@ -45,7 +45,7 @@ class MaskedPredictor(nn.Module):
         self.inward = nn.Linear(embed_dim, predictor_dim)
         self.mask_token = nn.Parameter(torch.zeros(1, 1, predictor_dim))
         blocks = [
-            Block(predictor_dim, num_heads, mlp_ratio=4.0, qkv_bias=True, norm_layer=_layer_norm)  # type: ignore[arg-type]
+            SelectiveBlock(predictor_dim, num_heads, mlp_ratio=4.0, qkv_bias=True, norm_layer=_layer_norm)  # type: ignore[arg-type]
             for _ in range(depth)
         ]
         self.blocks = nn.Sequential(*blocks)
@@ -74,6 +74,10 @@ class MaskedPredictor(nn.Module):
         seen = self.inward(tokens) + positions[context]  # [B, N_context, P]
         hidden = self.mask_token + positions[targets]  # [M, B, N_target, P]
         sequences = torch.cat([seen.expand(num_blocks, -1, -1, -1), hidden], dim=2).flatten(0, 1)  # [MB, N, P]
-        predicted = self.norm(self.blocks(sequences))[:, -num_targets:]  # [MB, N_target, P]
+        *earlier, last = self.blocks
+        for block in earlier:
+            sequences = block(sequences)
+        # nobody reads what the last one would make of the context
+        predicted = self.norm(last(sequences, rows=slice(-num_targets, None)))  # [MB, N_target, P]
         # a copy, not a view: fully_shard hangs its hooks on what comes out
         return torch.stack(self.outward(predicted).chunk(num_blocks))  # [M, B, N_target, D]

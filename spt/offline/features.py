@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from spt.backbones.backbone import Backbone
+from spt.backbones.backbone import Backbone, embeddings_of
 from spt.backbones.vit import TokenTransformer
 from spt.config.errors import ConfigError
 from spt.types import Features
@@ -81,7 +81,7 @@ def compute_features(backbone: Backbone, images: Tensor, sets: Sequence[FeatureS
     """
     deepest = max(wanted.num_blocks for wanted in sets)
     if deepest == 0 or not isinstance(backbone, TokenTransformer):
-        embeddings = backbone(images).embeddings.float()  # [B, D]
+        embeddings = embeddings_of(backbone, images).float()  # [B, D]
         return {wanted.name: embeddings for wanted in sets}
     blocks = backbone.last_blocks(images, deepest)
     return {wanted.name: _pooled(wanted, blocks) for wanted in sets}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 from torch.utils.data import DataLoader
 
-from spt.backbones.backbone import Backbone
+from spt.backbones.backbone import Backbone, embeddings_of
 from spt.config.errors import ConfigError
 from spt.data.module import ImageData
 from spt.distributed.gather import mean_over_ranks, sum_over_ranks
@@ -117,7 +117,7 @@ class Finetuning(LightningModule):
 
     def forward(self, images: Tensor) -> Tensor:
         """[B, 3, S, S] -> [B, C]."""
-        return self.head(self.backbone(images).embeddings)
+        return self.head(embeddings_of(self.backbone, images))
 
     def train_dataloader(self) -> DataLoader[Sample]:
         """Asked for once the processes know each other."""

@@ -40,6 +40,7 @@ def glimpse(method: Method, images: Tensor) -> Glimpse:
     """
     seen: dict[str, Tensor] = {}
     backbones = [module for module in method.modules() if isinstance(module, TokenBackbone)]
+    skipping = [backbone for backbone in backbones if backbone.may_skip_tokens]
     handles = [backbone.register_forward_hook(_keep_tokens(seen)) for backbone in backbones]
     for backbone in backbones:
         attention = _last_attention(backbone)
@@ -48,8 +49,12 @@ def glimpse(method: Method, images: Tensor) -> Glimpse:
             handles.append(attention.q_norm.register_forward_hook(_keep(seen, "queries")))
             handles.append(attention.k_norm.register_forward_hook(_keep(seen, "keys")))
     try:
+        for backbone in skipping:
+            backbone.may_skip_tokens = False  # embeddings alone are not enough this time
         method.embed(images)
     finally:
+        for backbone in skipping:
+            backbone.may_skip_tokens = True
         for handle in handles:
             handle.remove()
     tokens = seen["tokens"].float() if "tokens" in seen else None
