@@ -78,6 +78,10 @@ class DINO(Method):
         super().finish_step(progress)
         self.center.update()
 
+    def leave_out_step(self) -> None:
+        """Forgets the logits of a step that was not taken: overflowed gradients come from logits that are no better."""
+        self.center.discard()
+
     def embed(self, images: Tensor) -> Tensor:
         """The teacher's backbone, [B, D]."""
         return self.evaluated([images], project=False).embeddings[0]

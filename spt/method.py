@@ -68,3 +68,9 @@ class Method(nn.Module, ABC):
     def finish_step(self, progress: Progress) -> None:
         """Moves what follows the student: called once per optimizer step, after it, before any checkpoint."""
         self.networks.update(progress)
+
+    def leave_out_step(self) -> None:
+        """Forgets what `step` has collected: float16 gradients overflowed, and the optimizer did not move the student.
+
+        Called in the place of `finish_step`.
+        """

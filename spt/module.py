@@ -72,6 +72,7 @@ class SSLModule(LightningModule):
         self.stop_agreed = False
         self._verdict: HostCopy | None = None
         self._has_row = False
+        self._scale: float | None = None  # of the loss, after the latest step
 
     @property
     def progress(self) -> Progress:
@@ -157,13 +158,15 @@ class SSLModule(LightningModule):
         Raises:
             NonFiniteLossError: names the step and the first tensor that is not finite.
         """
-        # the one wait for the device in a step: for the forward pass, while it has the backward pass to go on with
+        # the one wait for the device in a step (float16's scaler has its own): for the forward pass, while the device
+        # has the backward pass to go on with
         assert self._verdict is not None, "a backward pass follows a forward pass"
         loss, stop = self._verdict.read()
         self.stop_agreed = stop > 0
         if not math.isfinite(loss):
             assert self.last_batch is not None, "a loss comes from a batch"
-            culprit = first_bad_tensor(self.method, self.last_batch, self.progress)
+            with self.trainer.precision_plugin.train_step_context():  # float16 overflows where float32 does not
+                culprit = first_bad_tensor(self.method, self.last_batch, self.progress)
             raise NonFiniteLossError(self.progress.step, loss, culprit)
 
     def configure_gradient_clipping(
@@ -195,12 +198,17 @@ class SSLModule(LightningModule):
         optimizer_closure: Callable[[], object] | None = None,
     ) -> None:
         """The optimizer step k, then what follows it. `global_step` is still k here."""
-        progress, scale = self.progress, self._loss_scale()
+        progress = self.progress
+        before = self._loss_scale() if self._scale is None else self._scale
         super().optimizer_step(epoch, batch_idx, optimizer, optimizer_closure)
-        if self._loss_scale() >= scale:  # else float16 gradients overflowed and the scaler left the step out
+        self._scale = self._loss_scale()
+        if self._scale >= before:
             self.method.finish_step(progress)
+        else:  # float16 gradients overflowed, and the scaler left the step out
+            self.method.leave_out_step()
 
     def _loss_scale(self) -> float:
+        """Of float16, for which the device is waited for; 1 otherwise."""
         plugin = self.trainer.precision_plugin
         return plugin.scaler.get_scale() if isinstance(plugin, MixedPrecision) and plugin.scaler is not None else 1.0
 

@@ -184,6 +184,22 @@ def test_the_teacher_stays_where_a_float16_step_is_left_out(tmp_path: Path) -> N
     assert moved == {"student", "teacher"}
 
 
+def test_the_center_forgets_a_float16_step_that_is_left_out(tmp_path: Path) -> None:
+    run = build("dino", tmp_path, "trainer.max_epochs=1", NO_PROBES)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**100, backoff_factor=2.0**-100)
+    run.trainer.strategy.precision_plugin = MixedPrecision("16-mixed", "cpu", scaler=scaler)
+    center, counts, moved = run.module.method.center, [], []
+
+    class Look(Callback):
+        def on_train_batch_end(self, *_: object) -> None:
+            counts.append(float(center.pending_count))
+            moved.append(bool(center.center.any()))
+
+    fit(run, Look())
+    assert counts == [0.0] * STEPS_PER_EPOCH
+    assert moved == [False] + [True] * (STEPS_PER_EPOCH - 1)
+
+
 @pytest.mark.parametrize("fused", ["true", "false"])
 def test_gradients_are_measured_and_clipped_without_the_loss_scale(tmp_path: Path, fused: str) -> None:
     """Trap 62: fused optimizers take the scale off in their own step, after clipping."""

@@ -44,6 +44,8 @@ def resample_positions(positions: Tensor, old: tuple[int, int], new: tuple[int, 
     """
     if old == new:
         return positions
-    grid = positions.unflatten(1, old).permute(0, 3, 1, 2)  # [1, D, rows, columns]
-    grid = F.interpolate(grid.float(), size=new, mode="bicubic", align_corners=False).to(positions.dtype)
-    return grid.flatten(2).transpose(1, 2)
+    # what each old position gives to each new one: a GPU has no deterministic backward pass of bicubic resampling
+    units = torch.eye(old[0] * old[1], device=positions.device).unflatten(1, old)[None]  # [1, N_old, rows, columns]
+    shares = F.interpolate(units, size=new, mode="bicubic", align_corners=False)[0].flatten(1)  # [N_old, N_new]
+    with torch.autocast(positions.device.type, enabled=False):
+        return (shares.T @ positions.float()).to(positions.dtype)

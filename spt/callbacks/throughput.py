@@ -30,6 +30,7 @@ class Throughput(Callback):
         self.log_every_n_steps = log_every_n_steps
         self.images = 0
         self.seconds = 0.0
+        self._step = 0
         self._window_images = 0
         self._window_seconds = 0.0
         self._window_waited = 0.0
@@ -43,6 +44,7 @@ class Throughput(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Starts the clock: an epoch that a resume goes on with has no start of its own."""
         self._resumed_at = time.perf_counter()
+        self._step = trainer.global_step
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Starts the clock."""
@@ -77,7 +79,8 @@ class Throughput(Callback):
                 "train/data_wait": self._window_waited / self._window_seconds,
             }
         )
-        if pretraining(pl_module).progress.step % self.log_every_n_steps == 0:
+        stepped, self._step = trainer.global_step != self._step, trainer.global_step
+        if stepped and self._step % self.log_every_n_steps == 0:  # not at the other micro-batches of that step
             self._window_images = 0
 
     def _lap(self) -> float:

@@ -20,12 +20,14 @@ from spt.checkpoint.state import (
     Entry,
     check_optimizer_names,
     check_shapes,
+    keeps_steps_on_cpu,
     like,
     load_groups,
     load_optimizer,
     load_weights,
     named_weights,
     optimizer_state,
+    restored,
     shapes,
     trainable,
 )
@@ -163,7 +165,10 @@ def _read_optimizer(
     optimizer.state.clear()
     for name, small in counters.items():
         parameter = parameters[name]
-        entry: Entry = {key: value.clone() if isinstance(value, Tensor) else value for key, value in small.items()}
+        entry: Entry = {
+            key: restored(value, parameter, steps_on_cpu=key == "step" and keeps_steps_on_cpu(optimizer))
+            for key, value in small.items()
+        }
         prefix = moment_key(index, name, "")
         for key in [key for key in stored.tensors if key.startswith(prefix)]:
             targets[key] = like(parameter, stored.tensors[key].dtype)

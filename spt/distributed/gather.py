@@ -46,7 +46,7 @@ def rank() -> int:
 class _GatherRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, rows: Tensor) -> Tensor:
-        gathered = [torch.empty_like(rows) for _ in range(world_size())]
+        gathered = [torch.empty_like(rows, memory_format=torch.contiguous_format) for _ in range(world_size())]
         dist.all_gather(gathered, rows.contiguous(), group=_group)
         return torch.cat(gathered)  # [WB, ...]
 

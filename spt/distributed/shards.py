@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from typing import cast
 
 import torch
@@ -72,17 +73,25 @@ def norms(tensors: Sequence[Tensor]) -> Tensor:
 
     Sharded tensors cost one collective together, not one each: their local squares are added up.
     """
-    parts = torch.stack(torch._foreach_norm([local(tensor) for tensor in tensors])).float()  # [n]
+    own = [local(tensor) for tensor in tensors]
+    # of sums of squares in float32 at least: those of bfloat16 have three digits
+    widest = torch.float64 if any(tensor.dtype == torch.float64 for tensor in own) else torch.float32
+    parts = torch.stack(torch._foreach_norm(own, 2, dtype=widest)).float()  # [n]
     groups = _sharding_groups(tensors)
     if not groups:
         return parts
     squares = parts.square()
     for group, members in groups.items():
-        chosen = torch.tensor(members, device=squares.device)
+        chosen = _positions(tuple(members), squares.device)
         part = squares[chosen]
         dist.all_reduce(part, group=group)
         squares[chosen] = part
     return squares.sqrt()
+
+
+@cache  # a copy to a GPU would wait for all that it has to do
+def _positions(members: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(members, device=device)
 
 
 def _sharding_groups(tensors: Sequence[Tensor]) -> dict[dist.ProcessGroup, list[int]]:
@@ -91,6 +100,8 @@ def _sharding_groups(tensors: Sequence[Tensor]) -> dict[dist.ProcessGroup, list[
     for position, tensor in enumerate(tensors):
         if isinstance(tensor, DTensor):
             for dimension, placement in enumerate(tensor.placements):
-                if placement.is_shard() and tensor.device_mesh.size(dimension) > 1:
+                # not is_shard(), which is False where tensor parallelism has cut a dimension before
+                is_cut = not (placement.is_replicate() or placement.is_partial())
+                if is_cut and tensor.device_mesh.size(dimension) > 1:
                     groups[tensor.device_mesh.get_group(dimension)].append(position)
     return groups

@@ -78,5 +78,10 @@ class Center(nn.Module):
         """Moves the center once by what was collected, over all micro-batches and processes."""
         mean = sum_over_ranks(self.pending_sum) / sum_over_ranks(self.pending_count)
         self.center.lerp_(mean.to(self.center.dtype), 1.0 - self.momentum)
+        self.discard()
+
+    @torch.no_grad()
+    def discard(self) -> None:
+        """Forgets what was collected."""
         self.pending_sum.zero_()
         self.pending_count.zero_()

@@ -33,6 +33,10 @@ def clip_gradients(
     lengths = norms(gradients)  # [number of tensors]
     total = lengths.norm()
     if max_norm is not None:
-        scales = (max_norm / ((lengths if unit == "tensor" else total.expand_as(lengths)) + 1e-6)).clamp(max=1.0)
-        torch._foreach_mul_([local(gradient) for gradient in gradients], list(scales.unbind()))
+        scales = (max_norm / ((lengths if unit == "tensor" else total) + 1e-6)).clamp(max=1.0)
+        own = [local(gradient) for gradient in gradients]
+        if unit == "tensor":
+            torch._foreach_mul_(own, list(scales.unbind()))
+        else:
+            torch._foreach_mul_(own, scales)
     return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from spt.backbones.positions import resample_positions, sincos_positions
 
@@ -39,6 +40,20 @@ def test_resampling_gives_the_new_grid_and_keeps_constants(new: tuple[int, int])
     resampled = resample_positions(torch.full((1, 12, 5), 0.7), (3, 4), new)
     assert resampled.shape == (1, new[0] * new[1], 5)
     assert torch.allclose(resampled, torch.full_like(resampled, 0.7), atol=1e-6)
+
+
+@pytest.mark.parametrize("new", [(2, 2), (6, 8), (5, 2)])
+def test_resampling_is_torchs_bicubic_one_with_its_gradient(new: tuple[int, int]) -> None:
+    positions = torch.randn(1, 12, 5, requires_grad=True)
+    grid = positions.detach().unflatten(1, (3, 4)).permute(0, 3, 1, 2).requires_grad_()
+    expected = F.interpolate(grid, size=new, mode="bicubic", align_corners=False)
+    weights = torch.randn(expected.shape)
+    (expected * weights).sum().backward()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        resampled = resample_positions(positions, (3, 4), new)
+    (resampled * weights.flatten(2).transpose(1, 2)).sum().backward()
+    assert torch.allclose(resampled, expected.flatten(2).transpose(1, 2), atol=1e-6)
+    assert torch.allclose(positions.grad, grid.grad.flatten(2).transpose(1, 2), atol=1e-5)
 
 
 def test_resampling_does_not_swap_rows_and_columns() -> None:

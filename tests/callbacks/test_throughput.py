@@ -55,5 +55,20 @@ def test_every_row_of_metrics_has_the_speed_of_its_window(tmp_path: Path) -> Non
     assert all(0 <= row["train/data_wait"] < 1 for row in rows)
 
 
+def test_a_window_is_that_of_whole_optimizer_steps(tmp_path: Path) -> None:
+    """Four micro-batches of 20 ms a step: a row tells of all four."""
+
+    class SlowBatch(Callback):
+        def on_train_batch_start(self, *_: object) -> None:
+            time.sleep(0.02)
+
+    callbacks = [SlowBatch(), Throughput(log_every_n_steps=1)]
+    loggers = [MetricsFile(tmp_path)]
+    fit(TinyModule(), tmp_path, callbacks, loggers=loggers, max_epochs=1, num_batches=8, accumulate_grad_batches=4)
+    rows = [row for row in read_metrics(tmp_path / "metrics.csv") if "train/loss" in row]
+    assert len(rows) == 2
+    assert all(6 / 0.1 < row["train/images_per_second"] < 6 / 0.02 for row in rows)
+
+
 def test_an_unused_callback_has_no_speed() -> None:
     assert Throughput(log_every_n_steps=7).images_per_second == 0.0

@@ -117,7 +117,13 @@ def whole_norms() -> dict[str, list[float]]:
         distribute_tensor(tensors[0], mesh, [Shard(0)]), distribute_tensor(tensors[1], mesh, [Shard(0)]),
         distribute_tensor(tensors[2], mesh, [Replicate()]), tensors[3],
     ]  # fmt: skip
-    return {"whole": norms(tensors).tolist(), "placed": norms(placed).tolist()}
+    coarse = [tensor.bfloat16() for tensor in tensors]
+    return {
+        "whole": norms(tensors).tolist(),
+        "placed": norms(placed).tolist(),
+        "coarse": norms(coarse).tolist(),
+        "coarse, exact": [float(tensor.double().norm()) for tensor in coarse],
+    }
 
 
 def teacher_of_odd_rows() -> dict[str, Tensor]:

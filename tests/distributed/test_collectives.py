@@ -65,6 +65,7 @@ def test_norms_are_of_whole_tensors_on_every_rank(two: Reports) -> None:
     for rank in two:
         assert rank["norms"]["placed"] == pytest.approx(rank["norms"]["whole"], rel=1e-6)
     assert two[0]["norms"]["placed"] == two[1]["norms"]["placed"]
+    assert two[0]["norms"]["coarse"] == pytest.approx(two[0]["norms"]["coarse, exact"], rel=1e-6)
 
 
 def test_a_teacher_of_odd_rows_moves_as_a_whole_one(two: Reports) -> None:

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from spt.distributed.shards import local
+from spt.distributed.shards import local, norms
 from spt.finite import NonFiniteLossError
 from spt.module import SSLModule
 from spt.reporting.quiet import quiet
@@ -255,7 +256,26 @@ def four_ranks() -> dict[str, object]:
     tensor = Case(
         "dino", "fsdp2", options={"tensor_parallel_size": 2, "parallelize_fn": shard_by_hand}, clip_unit="global"
     )
-    return {"hybrid": train_all([hybrid])[hybrid], "tensor": train_all([tensor])[tensor]}
+    return {
+        "hybrid": train_all([hybrid])[hybrid],
+        "tensor": train_all([tensor])[tensor],
+        "norms": norms_in_two_dimensions(),
+    }
+
+
+def norms_in_two_dimensions() -> dict[str, list[float]]:
+    """Norms of weights that tensor parallelism has cut by columns and by rows, and fully_shard once more."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data_parallel", "tensor_parallel"))
+    torch.manual_seed(3)
+    network = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 5))
+    plan = {"0": ColwiseParallel(), "1": RowwiseParallel()}
+    parallelize_module(network, mesh["tensor_parallel"], plan)
+    fully_shard(network, mesh=mesh["data_parallel"])
+    weights = [cast(DTensor, weight) for weight in network.parameters()]
+    return {
+        "cut": norms(weights).tolist(),
+        "whole": [float(weight.full_tensor().detach().norm()) for weight in weights],
+    }
 
 
 def one_rank() -> dict[str, object]:

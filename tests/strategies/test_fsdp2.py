@@ -104,6 +104,11 @@ def test_a_loss_that_is_not_finite_on_one_rank_stops_all(two: Reports, strategy:
     assert "global view 0" in second
 
 
+def test_norms_of_weights_cut_in_two_dimensions_are_those_of_the_whole(four: Reports) -> None:
+    for rank in four:
+        assert rank["norms"]["cut"] == pytest.approx(rank["norms"]["whole"], rel=1e-5)
+
+
 @pytest.mark.parametrize(("name", "method"), [("hybrid", "simclr"), ("tensor", "dino")])
 def test_four_ranks_in_two_dimensions_equal_one_process(one: Reports, four: Reports, name: str, method: str) -> None:
     """Copies of shards; and ranks that share images, which nothing may count twice."""
