@@ -80,7 +80,9 @@ class Turns(Callback):
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], epilog="Further words are keys of the config: backbone=vit_micro."
+    )
     parser.add_argument("--methods", nargs="+", default=sorted(LOSSES), help="options of conf/method")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=10, help="optimizer steps in a round")

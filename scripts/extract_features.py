@@ -8,7 +8,7 @@
     data        images; the run's own unless it is typed. Any key of its file: data.evaluation_batch_size=64
     split       train | val
     features    embedding, or class4, mean4, class_mean4: of the last four blocks
-    format      safetensors | parquet (pip install 'spt-ssl[parquet]')
+    format      safetensors | parquet (pip install -e '.[parquet]')
 
 The shards are SOURCE/evaluation/features-SPLIT/00000-of-0000N.safetensors with features [M, D], labels [M] and indices
 [M], the positions in the data set, in their order. All keys: conf/evaluation/extract_features.yaml, or --cfg job.

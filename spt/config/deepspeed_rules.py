@@ -22,7 +22,7 @@ DEEPSPEED_RULES: tuple[Rule, ...] = (
         name="deepspeed-is-installed",
         broken=lambda f: _is_deepspeed(f) and f.deepspeed_installed is False,
         message=lambda f: f"strategy={f.strategy} needs the package deepspeed, which is not installed.",
-        fix=lambda f: "pip install 'spt-ssl[deepspeed]' (or pip install deepspeed), or strategy=fsdp2",
+        fix=lambda f: "pip install -e '.[deepspeed]' (or pip install deepspeed), or strategy=fsdp2",
         severity="error",
         example=_example(deepspeed_installed=False),
     ),

@@ -43,11 +43,11 @@ Groups and their options (a whole file each, conf/GROUP/OPTION.yaml):
 {groups}
 
 Five useful commands:
-  python train.py                                         a first run on embedded data, minutes on two cores
-  python train.py method=dino backbone=vit_tiny           another method, another network
-  python train.py trainer.max_epochs=5 optimizer.lr=0.1   any key; ~callbacks.NAME takes a node away
+  python train.py                                         a first run on embedded data, a minute and a half on two cores
+  python train.py method=dino data=fashion_mnist          another method, other images
+  python train.py trainer.max_epochs=5 optimizer.lr=2e-3  any key; ~callbacks.NAME takes a node away
   python train.py -m method=dino,byol seed=1,2,3          a run for every combination
-  python train.py method=dino --cfg job --resolve         what would run, every number filled in
+  python train.py method=dino --cfg job --resolve         the config with every number filled in
 
 After training: python scripts/knn.py source=RUN_FOLDER, and linear_probe.py, finetune.py, extract_features.py.
 Read on: README.md, conf/config.yaml (the table of contents), CONTRIBUTING.md (add a method, backbone, data set).

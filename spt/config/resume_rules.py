@@ -78,7 +78,7 @@ RESUME_RULES: tuple[Rule, ...] = (
             "or an earlier checkpoint"
         ),
         severity="error",
-        example=Facts(resume_step=900, max_steps=600),
+        example=Facts(resume_step=900, max_epochs=6, num_images=12800, global_batch_size=128),
     ),
     Rule(
         name="resume-auto-in-a-lasting-folder",

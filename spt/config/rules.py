@@ -39,8 +39,18 @@ def _listed(values: list[tuple[str, float]]) -> str:
     return ", ".join(f"{key}={value:g}" for key, value in values)
 
 
+_FEW_TOKENS = 9  # a grid of 3 x 3
+
+
 def _outside_unit(facts: Facts) -> list[tuple[str, float]]:
     return [(key, value) for key, value in facts.momentums if not 0.0 <= value <= 1.0]
+
+
+def _likely_momentum(key: str, value: float) -> float:
+    """What was meant: a teacher whose momentum begins at 1 would never move."""
+    if value < 0:
+        return 0.0
+    return 1.0 if key.endswith(".end") else 0.996
 
 
 def _length_of_run(facts: Facts) -> str:
@@ -89,6 +99,17 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
         fix=lambda f: "masks=multiblock",
         severity="error",
         example=Facts(method="ijepa", needs_masks=True, has_masks=False),
+    ),
+    Rule(
+        name="tokens-to-compare",
+        broken=lambda f: f.num_tokens is not None and 0 < f.num_tokens < _FEW_TOKENS,
+        message=lambda f: (
+            f"views.global_size={f.global_size} in patches of backbone.patch_size={f.patch_size} is "
+            f"{f.num_tokens} token{'s' if f.num_tokens != 1 else ''} an image: attention has little to compare."
+        ),
+        fix=lambda f: f"backbone.patch_size={max(1, (f.global_size or 0) // 4)}, or larger images",
+        severity="warning",
+        example=Facts(global_size=32, patch_size=16),
     ),
     Rule(
         name="masks-unused",
@@ -212,7 +233,7 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
         message=lambda f: (
             f"{_listed(_outside_unit(f))} is outside [0, 1]: an average with a weight beyond these grows without bound."
         ),
-        fix=lambda f: " ".join(f"{key}={min(max(value, 0.0), 1.0):g}" for key, value in _outside_unit(f)),
+        fix=lambda f: " ".join(f"{key}={_likely_momentum(key, value):g}" for key, value in _outside_unit(f)),
         severity="error",
         example=Facts(momentums=(("method.momentum.start", 1.996),)),
     ),

@@ -165,7 +165,7 @@ def _write_parquet(path: Path, rows: FeatureRows, name: str, dtype: torch.dtype)
         import pyarrow.parquet
     except ImportError:
         raise ConfigError(
-            "format=parquet needs pyarrow, which is not installed; pip install 'spt-ssl[parquet]', or use "
+            "format=parquet needs pyarrow, which is not installed; pip install -e '.[parquet]', or use "
             "format=safetensors."
         ) from None
     features = rows.features[name].to("cpu", dtype)  # [M, D]

@@ -44,7 +44,7 @@ def start_block(
         "devices": f"{world_size} x {accelerator}, strategy {strategy}, precision {precision}",
         "batch": f"{global_batch_size} images a step = {batch_size_per_device} a device x {world_size} "
         f"x {accumulate_grad_batches} accumulated",
-        "lr": f"{lr:.4g} at its peak, scaled to the batch",
+        "lr": f"{lr:.4g} at its peak",
         "steps": f"{total_steps:,} = {epochs:g} epochs x {steps_per_epoch:,}",
         "folder": str(folder),
     }

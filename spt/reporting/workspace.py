@@ -36,7 +36,7 @@ def workspaces(views: Sequence[View], *, project: str, entity: str) -> list[Work
     if find_spec("wandb_workspaces") is None:
         raise ConfigError(
             "A dashboard is sent by the package wandb-workspaces, which is not installed; run "
-            '`pip install "spt-ssl[dashboards]"`, or use --output FILE, which only writes it.'
+            '`pip install -e ".[dashboards]"`, or use --output FILE, which only writes it.'
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # between that package and pydantic

@@ -72,7 +72,7 @@ class DeepSpeedStage3Strategy(LightningDeepSpeedStrategy):
         if find_spec("deepspeed") is None:
             raise ConfigError(
                 "strategy=deepspeed_stage_3 needs the package deepspeed, which is not installed.\n"
-                "    try: pip install 'spt-ssl[deepspeed]' (or pip install deepspeed), or strategy=fsdp2"
+                "    try: pip install -e '.[deepspeed]' (or pip install deepspeed), or strategy=fsdp2"
             )
         super().__init__(
             stage=3,

@@ -37,7 +37,7 @@ def options() -> dict[str, object]:
 
 def test_without_the_package_the_install_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spt.strategies.deepspeed.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'spt-ssl\[deepspeed\]'"):
+    with pytest.raises(ConfigError, match=r"pip install -e '\.\[deepspeed\]'"):
         DeepSpeedStage3Strategy(**options())  # type: ignore[arg-type]
 
 
