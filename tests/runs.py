@@ -99,7 +99,10 @@ class Saver(Callback):
 
     def __init__(self, step: int, file: Path) -> None:
         self.step, self.file = step, file
+        self.has_saved = False
 
     def on_train_batch_end(self, trainer: Trainer, *_: object) -> None:
-        if trainer.global_step == self.step and not self.file.exists():
+        # once: the next micro-batch of the step after has the same number, and the file appears in the background
+        if trainer.global_step == self.step and not self.has_saved:
+            self.has_saved = True
             trainer.save_checkpoint(self.file)

@@ -10,6 +10,7 @@ from timm.layers import Attention
 from torch import Tensor, nn
 
 from methods.simclr import SimCLR
+from spt.backbones.backbone import embeddings_of
 from spt.backbones.vit import TokenTransformer
 from spt.heads.projection import SimCLRHead
 from spt.method import Method
@@ -39,7 +40,7 @@ def evaluated_backbone(method: Method) -> TokenTransformer:
     backbones = [network.backbone if isinstance(network, Branch) else network for network in networks]
     with torch.no_grad():
         expected = method.embed(IMAGES)
-        (found, *_) = [backbone for backbone in backbones if torch.equal(backbone(IMAGES).embeddings, expected)]
+        (found, *_) = [backbone for backbone in backbones if torch.equal(embeddings_of(backbone, IMAGES), expected)]
     assert isinstance(found, TokenTransformer)
     return found
 
