@@ -115,10 +115,11 @@ def build_method(cfg: DictConfig, *, is_resuming: bool = False) -> Method:
     backbone = build_backbone(cfg, is_resuming=is_resuming)
     # not as an argument of instantiate, which would make a config of the network
     make = cast("partial[Method]", _made(cfg.method, _partial_=True))
-    if cast("type[Method]", make.func).needs_tokens and not isinstance(backbone, TokenBackbone):
+    if getattr(make.func, "needs_tokens", False) and not isinstance(backbone, TokenBackbone):
+        name = cfg.method._target_.rpartition(".")[2]
         raise ConfigError(
-            f"{make.func.__name__} predicts tokens, and {type(backbone).__name__} gives none: only vision transformers "
-            "do; use backbone=vit_micro, or another backbone whose name starts with vit_."
+            f"{name} predicts tokens, and {type(backbone).__name__} gives none: only vision transformers do; use "
+            "backbone=vit_micro, or another backbone whose name starts with vit_."
         )
     method = make(backbone)
     if cfg.batch_norm.scope == "global":
