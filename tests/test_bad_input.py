@@ -67,7 +67,7 @@ REFUSALS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "a momentum above 1": (
         ["method=byol", "method.momentum.start=1.996"],
-        ["method.momentum.start=1.996", "outside [0, 1]", "without bound", "try: method.momentum.start=1"],
+        ["method.momentum.start=1.996", "outside [0, 1]", "without bound", "try: method.momentum.start=0.996"],
     ),
     "a k-NN without neighbours": (
         ["probes.knn.k=0"],
