@@ -79,7 +79,7 @@ class DINO(Method):
         self.center.update()
 
     def leave_out_step(self) -> None:
-        """Forgets the logits of a step that was not taken: overflowed gradients come from logits that are no better."""
+        """Forgets the logits of a step that was not taken: the center moves as often as the teacher."""
         self.center.discard()
 
     def embed(self, images: Tensor) -> Tensor:
